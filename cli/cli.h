@@ -152,6 +152,7 @@ struct cli_call {
     bool starting;      /* what is logged now is about the machine */
     char machine[1024]; /* a notice of that: said at the end, or when the run takes long */
     double began;       /* seconds */
+    bool metric_known;  /* --metric-command is one of the context's metrics */
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */
@@ -161,8 +162,9 @@ struct cli_call {
     bool said;          /* a failure was told, on this rank */
     char failure[1024]; /* the first */
     char stage[48];     /* of the progress line */
-    double stage_start; /* seconds */
-    double stage_shown;
+    double stage_shown; /* seconds */
+    double told;        /* share of the command that is done, as shown */
+    int parts;          /* calls of the library that are one bar; 0: one */
     /* What the command opened. When it ends the report is printed, then the outfiles get their
      * names, then all is freed. */
     cst_model *model;
@@ -275,6 +277,9 @@ int cli_help_command(const cli_command *command);
 
 /* The part's own word in its name. */
 const char *cli_part_word(const cli_command *command, const cli_command *part);
+
+/* Columns to fill: 100, or those of the terminal if it is narrower. */
+int cli_page_width(void);
 
 /* Prints text wrapped at 100 columns or the terminal's width, and a line end. column: the cursor;
  * indent: of further lines. */

@@ -279,7 +279,8 @@ static const cli_option COMPARE[] = {
     {"with", 0, "NAME=FILE",
      "also score predictions of your own for the rows of the split, by any other tool, as row "
      "NAME: probabilities, values of a regression, detections or maps; of split oof they must be "
-     "out-of-fold; of several splits NAME=SPLIT:FILE,SPLIT:FILE; may be repeated"},
+     "out-of-fold; of several splits NAME=SPLIT:FILE,SPLIT:FILE; or a fitted model, on a split "
+     "that its fit did not see; may be repeated"},
     CLI_SCORE_OPTIONS,
     {"splits", 0, "N",
      "repeat with seeds S, S+1, ... and give the mean and standard error of every score (1)"},
@@ -316,6 +317,7 @@ const cli_command CLI_COMPARE = {
         "corestack compare pool.json --split clipart,painting,sketch\n"
         "corestack compare pool.json --splits 3 --holdout 0.2\n"
         "corestack compare pool.json --split test --with mine=predictions.npy\n"
+        "corestack compare pool.json --split test --with mine=mine.cstack --reference mine\n"
         "corestack compare pool.json --markdown > table.md",
     .options = COMPARE,
     .takes_pool = true,

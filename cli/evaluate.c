@@ -172,7 +172,8 @@ static const cli_option OPTIONS[] = {
     CLI_METRIC_OPTION,
     CLI_COST_OPTION,
     {"baselines", 'b', NULL,
-     "also score the best single model, the average and greedy selection, fitted on split oof"},
+     "also score the best single model, the average and greedy selection, fitted on split oof, and "
+     "test whether the model is better"},
     CLI_SCORE_OPTIONS,
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, e.g. 5000 (0 = no intervals)"},
     {"seed", 0, "S", "seed for the resamples (0)"},

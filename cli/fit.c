@@ -59,7 +59,8 @@ const cli_command CLI_FIT = {
              "fit wide.csv -o MODEL [options]",
     .details = "Finds redundant members, selects a small set, fits the meta-learners and blends "
                "them. Reports which members were kept, which were dropped and why, with scores on "
-               "rows that the fit did not see. The same pool, options and seed give the same model "
+               "rows that the fit did not see: what matters in at most 25 lines, every table with "
+               "--verbose. The same pool, options and seed give the same model "
                "file for any number of threads.",
     .example = "corestack fit examples/digits/pool.json -o digits.cstack\n"
                "corestack fit oof/ --preset paper --set cka.threshold=0.9 -o oof.cstack --json\n"

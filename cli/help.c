@@ -13,8 +13,7 @@ const char *cli_part_word(const cli_command *command, const cli_command *part) {
 
 enum { WIDTH_MAX = 100, WIDTH_MIN = 40, HELP_COLUMN = 31 };
 
-/* Columns to fill: 100, or those of the terminal if it is narrower. */
-static int page_width(void) {
+int cli_page_width(void) {
     const char *set = getenv("COLUMNS");
     struct winsize size = {0};
     long width = 0;
@@ -49,7 +48,7 @@ static size_t cut_word(const char *text, size_t length, int room) {
 }
 
 void cli_out_wrapped(int column, int indent, const char *text) {
-    int width = page_width();
+    int width = cli_page_width();
     bool fresh = true; /* nothing but the margin is on the line */
     while (*text) {
         size_t length = word_length(text);
@@ -80,7 +79,7 @@ void cli_out_wrapped(int column, int indent, const char *text) {
 void cli_out_entry(int margin, const char *name, int column, const char *help) {
     int used = margin + (int)strlen(name);
     bool below = used + 1 > column;
-    if (column > page_width() / 2) {
+    if (column > cli_page_width() / 2) {
         column = margin + 4;
         below = true;
     }

@@ -110,6 +110,7 @@ static const cli_option OPTIONS[] = {
      "test the rows of a batch in their order, which is that of time; otherwise in a random order"},
     CLI_METRIC_OPTION,
     CLI_COST_OPTION,
+    CLI_HTML_OPTION,
     {NULL, 0, NULL, NULL},
 };
 

@@ -9,10 +9,10 @@ int cli_open_html(cli_call *call) {
     return cli_open_outfile_of(call, "html", "the page", call->html);
 }
 
-/* What the model says of itself, with its name. */
-static int add_show(cli_call *call, const char *path) {
+/* What the model says of itself, with its name. pool: NULL, or that of the fit perhaps. */
+static int add_show(cli_call *call, cst_pool *pool, const char *path) {
     cst_report **show = &call->more[call->more_count];
-    cst_status status = cst_show(call->context, call->model, call->pool, NULL, show);
+    cst_status status = cst_show(call->context, call->model, pool, NULL, show);
     if (status == CST_ERROR_MISMATCH) /* the pool has not the split of the fit */
         status = cst_show(call->context, call->model, NULL, NULL, show);
     CLI_DO(status);
@@ -34,11 +34,22 @@ int cli_write_html(cli_call *call) {
     if (!call->html)
         return CLI_OK;
     if (call->model && call->more_count == 0)
-        CLI_TRY(add_show(call, cli_value(call, "output")));
+        CLI_TRY(call->monitor ? add_show(call, NULL, call->arguments[0])
+                              : add_show(call, call->pool, cli_value(call, "output")));
     for (int i = 0; i < call->more_count; i++)
         all[i + 1] = call->more[i];
     return cli_check(call,
                      cst_write_html(call->context, all, 1 + call->more_count, call->html->final));
+}
+
+/* Whether the split looks like the rows of the fit. */
+static int add_monitor(cli_call *call, const char *split) {
+    cst_status status = cst_monitor_create(call->context, &call->monitor, call->model, NULL);
+    if (status == CST_OK)
+        status = cst_monitor_batch(call->context, call->monitor, call->pool, split, NULL, NULL);
+    if (status == CST_OK)
+        status = cst_monitor_report(call->context, call->monitor, &call->more[call->more_count]);
+    return add_if(call, status);
 }
 
 static int run(cli_call *call) {
@@ -52,13 +63,15 @@ static int run(cli_call *call) {
     scores.split = bounds.split = cli_split(call, "test");
     scores.baselines = cst_pool_has_split(call->pool, "oof") != 0;
     bounds.seed = scores.seed;
+    call->parts = scores.baselines ? 4 : 3;
     CLI_DO(cst_evaluate_stack(call->context, call->model, call->pool, &scores, &call->report));
-    CLI_TRY(add_show(call, call->arguments[0]));
+    CLI_TRY(add_show(call, call->pool, call->arguments[0]));
     if (scores.baselines)
         CLI_TRY(add_if(call, cst_inspect(call->context, call->pool, "oof", NULL,
                                          &call->more[call->more_count])));
-    return add_if(call, cst_bound(call->context, call->model, call->pool, &bounds,
-                                  &call->more[call->more_count]));
+    CLI_TRY(add_if(call, cst_bound(call->context, call->model, call->pool, &bounds,
+                                   &call->more[call->more_count])));
+    return add_monitor(call, scores.split);
 }
 
 static const cli_option OPTIONS[] = {

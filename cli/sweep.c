@@ -186,6 +186,7 @@ static const cli_option OPTIONS[] = {
     CLI_COST_OPTION,
     CLI_TRANSFORM_OPTION,
     {"set", 's', "KEY=VALUE", "change one option in every preset; may be repeated"},
+    CLI_HTML_OPTION,
     CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},
 };

@@ -72,21 +72,23 @@ static void show_progress(cli_call *call, const char *stage, int64_t done, int64
     double now = cli_now();
     if (strncmp(call->stage, stage, sizeof call->stage - 1) != 0) {
         (void)snprintf(call->stage, sizeof call->stage, "%s", stage);
-        call->stage_start = now;
     } else if (now - call->stage_shown < 0.1) {
         return;
     }
+    enum { BAR = 24 };
+    static const char full[] = "========================";
+    int part = call->parts && call->report ? 1 + call->more_count : 0;
+    double share = (part + cst_context_progress(call->context)) / (call->parts ? call->parts : 1);
+    double elapsed = now - call->began;
+    share = call->told = share > call->told ? share : call->told;
     call->stage_shown = now;
     call->progress_on = true;
-    (void)fprintf(stderr, "\r\033[K%s", call->stage);
-    double elapsed = now - call->stage_start;
-    if (total > 0)
-        (void)fprintf(stderr, "  %3.0f %%  (%lld of %lld)", 100 * (double)done / (double)total,
-                      (long long)done, (long long)total);
-    if (done > 0 && elapsed > 0.2) {
-        double rate = (double)done / elapsed;
-        (void)fprintf(stderr, "  %.3g/s, %.0f s left", rate, (double)(total - done) / rate);
-    }
+    (void)fprintf(stderr, "\r\033[K[%-*.*s] %3.0f %%  %s", BAR, (int)(BAR * share), full,
+                  100 * share, call->stage);
+    if (total > 1)
+        (void)fprintf(stderr, " %lld/%lld", (long long)done, (long long)total);
+    if (elapsed > 2)
+        (void)fprintf(stderr, "  %.0f s", elapsed);
     (void)fflush(stderr);
 }
 
@@ -191,6 +193,7 @@ int cli_check_form(cli_call *call) {
 static int print_report(cli_call *call, const cst_report *report) {
     cst_context *context = call->context;
     char *text = NULL;
+    cst_context_set_width(context, cli_page_width());
     int code = cli_check(
         call, cli_flag(call, "json")       ? cst_report_json(context, report, &text)
               : cli_flag(call, "csv")      ? cst_report_csv(context, report, &text)
@@ -213,6 +216,9 @@ int cli_end_report(cli_call *call, int code) {
         return code;
     if (code == CLI_OK && call->quiet && !cli_flag(call, "json")) /* documents keep their notices */
         code = cli_check(call, cst_report_set_strings(call->context, report, "notices", NULL, 0));
+    bool page = strcmp(call->command->name, "report") == 0; /* its scores are of evaluate */
+    if (code == CLI_OK && page && !cli_flag(call, "json"))
+        code = cli_check(call, cst_report_set_string(call->context, report, "command", "report"));
     if (code == CLI_OK)
         code = print_report(call, report);
     cst_report_free(call->context, report);

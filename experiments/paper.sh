@@ -113,7 +113,7 @@ table() { # name, pool, command, options...
     "$python" "$here/experiments/paper_table.py" "$out/$name" "$command" "$manifest" "$@" $tables || fail "$name"
 }
 
-# Draws a figure as PNG and SVG from tables.
+# Draws a figure as PNG, SVG and PDF from tables, and writes its caption.
 figure() { # kind, tables...
     kind=$1
     shift
@@ -124,11 +124,11 @@ figure() { # kind, tables...
     done
     shift "$count"
     mkdir -p "$out/figures"
-    for end in png svg; do
+    for end in png svg pdf; do
         drawn=$out/figures/$kind.$end
         if [ ! -e "$drawn" ] || [ -n "$(find "$@" -newer "$drawn")" ]; then
             say "figures/$kind.$end"
-            "$python" -m corestack.plot "$kind" "$@" -o "$drawn" || fail "figure $kind"
+            "$python" -m corestack.plot "$kind" "$@" -o "$drawn" >"$out/figures/$kind.txt" || fail "figure $kind"
         fi
     done
 }

@@ -3,6 +3,9 @@
 # where report/node_modules is not there yet; without them it says so and passes.
 #   (none)      types, the same bytes from the sources, answers over the documents of tests/golden
 #   --browser   also pages in Chromium, made by CORESTACK_TOOL (build-gcc/corestack)
+#   --pictures  the same, and makes the pictures of report/test/shots anew
+#   --sizes     prints sizes and times of large pages, as in docs/report.md
+#   --picture   writes docs/report.png, the picture of README
 #   --write     writes src/report/page_template.h
 set -eu
 cd "$(dirname "$0")/../report"
@@ -17,6 +20,13 @@ node --version >/dev/null 2>&1 && npm --version >/dev/null 2>&1 || {
 }
 if [ "${1:-}" = --write ]; then
     exec node build.mjs
+elif [ "${1:-}" = --sizes ]; then
+    exec node test/sizes.mjs "${CORESTACK_TOOL:-../build-gcc/corestack}"
+elif [ "${1:-}" = --picture ]; then
+    tool=${CORESTACK_TOOL:-../build-gcc/corestack}
+    "$tool" fit ../examples/digits -o build/digits.cstack --set evaluate.nested=false >/dev/null
+    "$tool" report build/digits.cstack ../examples/digits -o build/digits.html >/dev/null
+    exec node test/shots.mjs ../docs/report.png "$PWD/build/digits.html"
 fi
 npx tsc -p .
 node build.mjs build/page_template.h >/dev/null
@@ -29,9 +39,14 @@ pages=
 for pool in digits-small regression segmentation detection; do
     pages="$pages fit.$pool.json compare.$pool.json evaluate.$pool.json evaluate.$pool.json+inspect.$pool.json inspect.$pool.json"
 done
+for page in sweep.*.json; do
+    pages="$pages $page"
+done
 # shellcheck disable=SC2086 # words
 node ../../report/test/answers.mjs $pages evaluate.digits-small.json+show.digits-small.json+bound.digits-small.json
-if [ "${1:-}" = --browser ]; then
+case ${1:-} in --browser | --pictures)
     cd ../../report
-    node test/browser.mjs "${CORESTACK_TOOL:-../build-gcc/corestack}"
-fi
+    [ "$1" = --browser ] || write=--write
+    node test/browser.mjs "${CORESTACK_TOOL:-../build-gcc/corestack}" ${write:-}
+    ;;
+esac

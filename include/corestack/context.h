@@ -1,5 +1,5 @@
-/* More of a context (corestack/corestack.h): an allocator of its own, formulas in csv files,
- * printable text. */
+/* More of a context (corestack/corestack.h): an allocator of its own, formulas in csv files, the
+ * width of text, printable text. */
 #ifndef CORESTACK_CONTEXT_H
 #define CORESTACK_CONTEXT_H
 
@@ -12,6 +12,11 @@ extern "C" {
 /* Whether texts in csv files of predictions that a spreadsheet would take for a formula are written
  * as they are (keep: not 0), or with an apostrophe in front and a notice (0, the default). */
 CST_API void cst_context_set_formulas(cst_context *context, int keep);
+
+/* Sets the columns that reports as text may take: those of a terminal, or 0 for 100 (the default).
+ * Tables that are wider leave out what is read least (cst_report_text_full: nothing) and continue
+ * below; a single word may be longer. */
+CST_API void cst_context_set_width(cst_context *context, int columns);
 
 /* Replaces bytes of `text` in place with '?' so that the text cannot control a terminal: control
  * characters (C0 except `keep`, DEL, C1), line separators and bidirectional formatting characters

@@ -35,6 +35,11 @@ CST_API cst_status cst_context_set_memory(cst_context *context, size_t bytes);
  * it. */
 CST_API void cst_context_set_progress(cst_context *context, cst_progress_fn progress, void *user);
 
+/* How much of a call is done, from 0 to 1, for a bar: all of its stages, folds and methods
+ * together. It never falls during a call and is 1 when a fit or comparison has told its last stage.
+ * To be asked by the function that receives progress; how long stages take is an estimate. */
+CST_API double cst_context_progress(const cst_context *context);
+
 /* ---- pool ---- */
 
 typedef struct cst_pool cst_pool;
@@ -133,7 +138,7 @@ CST_API cst_status cst_pool_open_files(cst_context *context, cst_pool **out,
 typedef struct cst_pool_arrays {
     size_t struct_size; /* sizeof(cst_pool_arrays), or 0 for the fields of version 0.1 */
     const char *split;  /* NULL: "oof" */
-    cst_task task;      /* CST_TASK_CLASSIFICATION, CST_TASK_REGRESSION or CST_TASK_MULTILABEL */
+    cst_task task;      /* of rows: no segmentation or detection */
     cst_output output;  /* what the members' numbers are; not read for a regression */
     int64_t members;
     int64_t rows;
@@ -157,6 +162,9 @@ typedef struct cst_pool_arrays {
                                    without one; or NULL */
     const int64_t *order;       /* [rows] for folds.kind=time: a smaller number is earlier; or NULL:
                                    the rows are in the order of time */
+    const int64_t *listed;      /* [members] k of CST_TASK_TOPK, whose arrays are [rows][2 k + 1]: k
+                                   classes (-1: none), their log-probabilities and that of all
+                                   others together, NaN where it is not known; else NULL */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */
@@ -315,7 +323,8 @@ typedef struct cst_own_predictions {
     const char *name;    /* of the row, up to 63 bytes, and not that of a method */
     const char *path;    /* a file (of maps also a folder), read as one of a member; rows with ids
                             are put in order; one for each of several splits is
-                            "SPLIT:FILE,SPLIT:FILE"; or NULL: */
+                            "SPLIT:FILE,SPLIT:FILE"; a model's file, which is scored on a split
+                            that its fit did not see; or NULL: */
     const float *values; /* [rows][columns] */
     int64_t rows;        /* of all of the split, also those without a label or weight */
     int64_t columns;

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -43,6 +44,12 @@ def _own(given: Any, split: str) -> Any:
             if split not in value:
                 raise ArgumentError(f"own['{name}']: has no predictions of split '{split}', which is scored")
             value = value[split]
+        if isinstance(value, Stack):
+            file = tempfile.NamedTemporaryFile(prefix="corestack-", suffix=".cstack")
+            value.save(file.name)
+            one.path = _values.path(file.name, "own")
+            found.arrays.append(file)
+            continue
         if _arrays.is_path(value):
             one.path = _values.path(value, "own")
             continue
@@ -52,7 +59,7 @@ def _own(given: Any, split: str) -> Any:
     return found
 
 
-@taking(fit, Stack.evaluate, without="self preset method label_noise suspects id_column label_column baselines metric")
+@taking(fit, Stack.evaluate, without="self preset method label_noise suspects html id_column label_column baselines metric")
 def compare(
     preds: Union[Predictions, Sequence[Path]],
     y: Union[None, Column, Path] = None,
@@ -63,7 +70,8 @@ def compare(
     seed: int = 0,
     splits: int = 1,
     holdout: float = 0.0,
-    own: Optional[Mapping[str, Union[Matrix, Path, Mapping[str, Union[Matrix, Path]]]]] = None,
+    own: Optional[Mapping[str, Union[Stack, Matrix, Path, Mapping[str, Union[Matrix, Path]]]]] = None,
+    html: Optional[Path] = None,
     **arguments: Any,
 ) -> Report:
     """Compare methods on the same rows, with intervals and tests (docs/json.md, "compare").
@@ -75,7 +83,9 @@ def compare(
     scores. resamples: None for 5000, with several splits 0.
     own: {name: predictions} of methods of your own, (rows, classes) or of a regression (rows,) or (rows, outputs), for all
     rows of the split in their order, or the path of such a file (of detections, a COCO results file; of maps, a file or folder); each is a row of the report. Of split "oof" they must be
-    out-of-fold. {name: {split: predictions}} has those of several splits, of which the scored one's are taken.
+    out-of-fold. {name: {split: predictions}} has those of several splits, of which the scored one's are taken. A
+    :class:`Stack`, or the path of its file, is scored as it is, on a split that its fit did not see.
+    html: a file to write the report to as one HTML page (docs/report.md).
     ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
     Other arguments are those of :func:`corestack.fit`.
     """
@@ -89,10 +99,10 @@ def compare(
         how = _how(given, reference=_values.text_or_none(reference, "reference"), splits=repetitions,
                    holdout=_values.real(holdout, "holdout"), own=rows, own_count=0 if rows is None else len(rows),
                    **scoring(given))  # fmt: skip
-        return made(s, lambda context, o: c.lib.cst_compare(context, pool, how, o))
+        return made(s, lambda context, o: c.lib.cst_compare(context, pool, how, o), html=html)
 
 
-@like(compare, without="methods reference ood clean reference_errors head_above tail_below splits holdout own")
+@like(compare, without="methods reference ood clean reference_errors head_above tail_below splits holdout own html")
 def ablate(**given: Any) -> Report:
     """Run the ablation of the paper: preset "prototype" with the stages of "paper" switched on one after the other, and last our own drop and refit.
 
@@ -134,10 +144,10 @@ def sweep(
         how = c.SweepOptions(
             key=key, values=_arrays.texts(texts, "values"), value_count=len(texts), draws=_values.integer(draws, "draws")
         )
-        return made(s, lambda context, o: c.lib.cst_sweep(context, pool, ctypes.byref(how), _how(given), o))
+        return made(s, lambda context, o: c.lib.cst_sweep(context, pool, ctypes.byref(how), _how(given), o), html=given["html"])
 
 
-@taking(fit, without="task domains preset method label_noise suspects id_column label_column comm")
+@taking(fit, without="task domains preset method label_noise suspects html id_column label_column comm")
 def profile(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],

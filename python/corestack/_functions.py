@@ -38,7 +38,7 @@ def fit(
     sample_weight: Union[None, Column, Path] = None,
     domains: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
+    classes: Union[None, int, Names] = None,
     positive: Union[None, str, int, bool] = None,
     flops: Costs = None,
     latency_ms: Costs = None,
@@ -53,6 +53,7 @@ def fit(
     method: Optional[str] = None,
     label_noise: Union[None, str, float] = None,
     suspects: Optional[Path] = None,
+    html: Optional[Path] = None,
     seed: Optional[int] = None,
     options: Optional[Options] = None,
     threads: Optional[int] = None,
@@ -79,7 +80,8 @@ def fit(
     in the order of time. groups: group of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
     are left out. domains: domain of each row, a name or a number; see the option domain.aware. flops, latency_ms, params: FLOPs and milliseconds of one prediction, and number of parameters, by member
     (a list or a dict), for the report and for keep_max_flops, keep_max_latency and keep_max_params. classes: names of the
-    classes, or of the outputs of a regression. positive: of two classes the label that is class 1, of which a single column is
+    classes, or of the outputs of a regression; their number where members list their likeliest classes, as (indices, logprobs) or
+    (indices, logprobs, rest) each (docs/topk.md). positive: of two classes the label that is class 1, of which a single column is
     the probability; by default 1, or of texts "true", "yes", "pos" and the like.
     output: "probability" (default) or "logit".
     outside: for the path of a pool, allow the manifest or folder to refer to files outside it.
@@ -89,6 +91,7 @@ def fit(
     method: a method of :func:`compare` to fit instead of a preset, e.g. "hill-climbing" or "average+temperature".
     label_noise: "human" where the labels are known to have errors, or a share of the rows that at most have one: rows that
     confident learning finds are left out. suspects: a csv file to write the rows to whose label is probably wrong.
+    html: a file to write the report to as one HTML page (docs/report.md).
     options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}. metric="auc", or a function
     (y, predictions), is reported beside the scores, and decisions are made for it (docs/metrics.md).
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
@@ -108,7 +111,7 @@ def fit(
         pool = open_given(s, "fit", given, split)
         call = c.lib.cst_fit if method is None else c.lib.cst_fit_method
         of = [_values.text(split, "split"), *([] if method is None else [_values.text(method, "method")])]
-        stack = fitted(s, pool, lambda *made: call(s.context, pool, *of, chosen, *made), suspects)
+        stack = fitted(s, pool, lambda *made: call(s.context, pool, *of, chosen, *made), suspects, html)
         s.end_together()
     warn_of_findings(stack, 3)
     return stack
@@ -142,10 +145,10 @@ def inspect(**given: Any) -> Report:
     with Session.of(given) as s:
         chosen = s.options(given["preset"], given["seed"], _doubted(given), given["keywords"])
         pool = open_given(s, "inspect", given, given["split"])
-        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, given["split"].encode(), chosen, o), given["suspects"])
+        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, given["split"].encode(), chosen, o), given["suspects"], given["html"])
 
 
-@like(fit, without="method")
+@like(fit, without="method html")
 def cka(**given: Any) -> Floats:
     """Return the CKA of every pair of members, (members, members). Arguments are those of :func:`fit`."""
     matrix = inspect(**given.pop("keywords"), **given)["cka"]
@@ -181,7 +184,7 @@ def _picked_labels(values: Any, classes: Optional[list[str]], count: int) -> npt
     return _arrays.labels(array, classes, True, "but the stack has no class names; give class numbers, starting at 0")
 
 
-@taking(fit, without="split task folds order domains classes positive params missing preset method label_noise suspects seed options comm keywords")
+@taking(fit, without="split task folds order domains classes positive params missing preset method label_noise suspects html seed options comm keywords")
 def adapt(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],
@@ -245,6 +248,20 @@ def suggest(
         out = found.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
         s.check(c.lib.cst_adapt_suggest(s.context, stack._model, pool, name, number, out))
         return found
+
+
+def top_k(probabilities: Matrix, k: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Cut probabilities (rows, classes) to the k largest of each row: (indices, logprobs, rest), as :func:`fit` takes them for
+    members with huge numbers of classes (docs/topk.md)."""
+    p = _arrays.distribution(probabilities)
+    k = min(_values.integer(k, "k", least=1), p.shape[1])
+    chosen = np.argpartition(-p, k - 1, axis=1)[:, :k]
+    values = np.take_along_axis(p, chosen, axis=1)
+    order = np.argsort(-values, axis=1, kind="stable")
+    values = np.take_along_axis(values, order, axis=1)
+    with np.errstate(divide="ignore"):
+        rest = np.log(np.maximum(1 - values.sum(axis=1, dtype=np.float64), 0)).astype(np.float32)
+        return np.take_along_axis(chosen, order, axis=1).astype(np.int32), np.log(values), rest
 
 
 # ---- scores of predictions -------------------------------------------------------------------------

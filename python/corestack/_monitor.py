@@ -13,7 +13,7 @@ from ._arguments import taking
 from ._errors import ArgumentError
 from ._outputs import StateFile, locked
 from ._pools import predicted_split
-from ._report import Report, made
+from ._report import Report, made, write_page
 from ._session import Owner, Session
 from ._stack import Stack
 from ._types import Column, Memory, Names, Path, Predictions
@@ -128,6 +128,12 @@ class Monitor(Owner):
         with self._lock:
             return made(self._session, lambda context, o: c.lib.cst_monitor_report(context, self._monitor, o))
 
+    def report_html(self, path: Path) -> None:
+        """Write that report as one HTML page, like `corestack monitor --html` (docs/report.md)."""
+        with self._lock, Session(threads=1) as s:
+            found = s.make_with(c.lib.cst_report_free, lambda context, o: c.lib.cst_monitor_report(context, self._monitor, o))
+            write_page(s, path, found, self._stack._shown(s))
+
     def save(self, path: Optional[Path] = None) -> None:
         """Write the state of the test, completely or not at all; path: None for that of `state`.
 
@@ -150,12 +156,13 @@ def monitor(
     y: Union[None, Column, Path] = None,
     *,
     state: Optional[Path] = None,
+    html: Optional[Path] = None,
     **arguments: Any,
 ) -> Report:
     """Test whether rows without labels look like the rows of a fit, like `corestack monitor` (docs/json.md, "monitor").
 
     The report's "alarm" says whether they do not. state: a file that makes calls hours apart one test: read if it is there,
-    and written; a call waits for others that use it. Other arguments are those of :class:`Monitor` and :meth:`Monitor.batch`.
+    and written; a call waits for others that use it. html: a file to write the report to as one HTML page. Other arguments are those of :class:`Monitor` and :meth:`Monitor.batch`.
     """
     where = None if state is None else _values.path(state, "state")
     with locked(where):
@@ -163,6 +170,8 @@ def monitor(
         found = Monitor(model, state=state, **test)
         found.batch(preds, y, **arguments)
         report = found.report
+        if html is not None:
+            found.report_html(html)
         if where is not None:
             found._state.save(where, found._write)
     return report

@@ -1,6 +1,7 @@
 """Reports: the JSON documents of docs/json.md as dicts that also know their text."""
 from __future__ import annotations
 
+import ctypes
 import json
 from typing import Any, Callable, Dict, Optional
 
@@ -58,13 +59,21 @@ class Report(Dict[str, Any]):
         self.update(now)
 
 
-def made(s: Session, call: Callable[[Any, Any], Any], suspects: Optional[Path] = None) -> Report:
+def made(s: Session, call: Callable[[Any, Any], Any], suspects: Optional[Path] = None, html: Optional[Path] = None) -> Report:
     """The report that a function of the library puts where `call` is told."""
     found = s.make_with(c.lib.cst_report_free, call)
     write_suspects(s, found, suspects)
+    write_page(s, html, found)
     report = Report(*s.report(found))
     s.end_together()
     return report
+
+
+def write_page(s: Session, path: Optional[Path], *reports: ctypes.c_void_p) -> None:
+    """Write reports as one HTML page, where a file is named."""
+    if path is not None:
+        pages = (ctypes.c_void_p * len(reports))(*[one.value for one in reports])
+        s.check(c.lib.cst_write_html(s.context, pages, len(pages), _values.path(path, "html")))
 
 
 def write_suspects(s: Session, report: Any, path: Optional[Path]) -> None:

@@ -37,26 +37,23 @@ ProgressFunction = Callable[[str, int, int], Any]
 Progress = Union[None, bool, ProgressFunction]
 
 
-def _tqdm_progress() -> tuple[Optional[ProgressFunction], Callable[[], None]]:
-    """A bar for each stage, where tqdm is installed."""
+def _tqdm_progress(share: Callable[[], float]) -> tuple[Optional[ProgressFunction], Callable[[], None]]:
+    """One bar for the call, where tqdm is installed. share: how much of it is done."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
         return None, lambda: None
-    bars: dict[str, Any] = {}
+    bars: list[Any] = []
 
     def close() -> None:
-        for bar in bars.values():
-            bar.close()
-        bars.clear()
+        while bars:
+            bars.pop().close()
 
     def show(stage: str, done: int, total: int) -> None:
-        if stage not in bars:
-            close()
-            bars[stage] = tqdm(total=total, desc=stage, leave=False)
-        bar = bars[stage]
-        bar.total = total
-        bar.update(done - bar.n)
+        if not bars:
+            bars.append(tqdm(total=100, bar_format="{l_bar}{bar}| {elapsed}<{remaining}", leave=False))
+        bars[0].set_description_str(stage, refresh=stage != bars[0].desc)
+        bars[0].update(max(0, int(100 * share()) - bars[0].n))
 
     return show, close
 
@@ -133,7 +130,7 @@ class Session:
         self._close_bars: Callable[[], None] = lambda: None
         self._tell: Optional[ProgressFunction] = None
         if progress is True:
-            self._tell, self._close_bars = _tqdm_progress()
+            self._tell, self._close_bars = _tqdm_progress(lambda: float(c.lib.cst_context_progress(self.context)))
         elif callable(progress):
             self._tell = progress
         elif progress is not None and progress is not False:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import html as markup
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Union
 
@@ -13,12 +14,19 @@ from ._arguments import taking
 from ._convert import in_c_order
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._outputs import refuse_inputs, written_once
-from ._pools import allowed, config, member_names, of_pool, open_files, open_pool, predicted_split, scoring, task_name
-from ._report import Report, made, write_suspects
+from ._pools import allowed, config, is_manifest, member_names, of_pool, open_files, open_pool, predicted_split, scoring, task_name
+from ._report import Report, made, write_page, write_suspects
 from ._session import Owner, Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions
 
 _UNNAMED = "but the stack has no class names; give column numbers starting at 0, or fit it with classes=[...]"
+
+
+# The score that decides, its name, and whether lower is better.
+MAIN_SCORE = {
+    "classification": ("nll", "NLL", True), "multilabel": ("log_loss", "log loss", True), "regression": ("rmse", "RMSE", True),
+    "segmentation": ("miou", "mIoU", False), "detection": ("AP", "AP", False),
+}  # fmt: skip
 
 
 class Stack(Owner):
@@ -51,6 +59,31 @@ class Stack(Owner):
         elif self.task != "detection":
             what = f", {self.n_classes} classes"
         return f"<corestack.Stack: {len(self.kept)}{of} members{what}>"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks, without a script."""
+        report: dict[str, Any] = dict(self._report or {})
+        what = self.info()
+        rows = [("Method", f"{what.get('preset') or what.get('method')}, {self.task}")]
+        key, name, down = MAIN_SCORE.get(self.task, MAIN_SCORE["classification"])
+        score = (report.get("oof") or {}).get(key)
+        alone = [(m[key], m["name"]) for m in report.get("members") or [] if m.get(key) is not None]
+        if score is not None:
+            rows.append(("Score", f"{name} {score:.4g}, out of fold"))
+        if score is not None and alone:
+            best, model = min(alone) if down else max(alone)
+            word = "better than" if (score < best if down else score > best) else "not better than"
+            rows.append(("Verdict", f"{word} the best model alone, {model} ({best:.4g})"))
+        weights = sorted(self.weights.items(), key=lambda one: -abs(one[1]))
+        first = [f"{member} {weight:.2f}" for member, weight in weights[:5]] or self.kept[:5]
+        more = len(self.kept) - len(first)
+        of = f" of {len(self._members_in)}" if self._members_in else ""
+        rows.append(("Members", f"{len(self.kept)}{of}: {', '.join(first)}" + (f" and {more} more" if more else "")))
+        if report.get("flops_rel") is not None:
+            rows.append(("Cost", f"{100 * report['flops_rel']:.3g}% of running all members"))
+        rows.append(("See", 'print(stack.summary()), stack.report_html("pool.json", "page.html")'))
+        cells = (f"<tr><th>{markup.escape(key)}</th><td>{markup.escape(text)}</td></tr>" for key, text in rows)
+        return "<table>" + "".join(cells) + "</table>"
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -191,6 +224,8 @@ class Stack(Owner):
             preds = s.run(self._only_needed, preds, others)
             about.update(names=self._named(preds, about.get("names")), only={*self._kept, *others}, unnamed=_UNNAMED)
             split = "test"
+        if self.task == "topk" and not is_manifest(preds):
+            about["classes"] = self.n_classes
         return open_pool(s, preds, y, split, self.task, label_names=self.classes, **about)
 
     def _open(self, s: Session, preds: Any, y: Any, split: str, **about: Any) -> ctypes.c_void_p:
@@ -199,6 +234,8 @@ class Stack(Owner):
             classes = about.get("classes")
             about.update(names=self._named(preds, about.get("names")), unnamed=_UNNAMED)
             about["classes"] = self.classes if classes is None else classes
+        if self.task == "topk" and about.get("classes") is None and not is_manifest(preds):
+            about["classes"] = self.n_classes
         return open_pool(s, preds, y, split, self.task, **about)
 
     def _only_needed(self, preds: Any, others: Sequence[str]) -> Any:
@@ -241,6 +278,7 @@ class Stack(Owner):
         formulas: str = "mark",
         max_detections: int = 100,
         min_score: float = 0.001,
+        top: Optional[int] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -264,6 +302,8 @@ class Stack(Owner):
         return_variance: for regression, return (values, variances).
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
         of dicts in COCO's format: of each image the `max_detections` boxes with the highest scores of at least `min_score`.
+        Members that list their likeliest classes give (indices, logprobs, rest) of the `top` likeliest, by default as many as
+        the widest member lists (docs/topk.md).
         out: a file to write instead, like `corestack predict -o` (.npy or .csv; for segmentation .npy or a new folder; for
         detection .json); returns the Report. like: a sample submission (.csv) whose ids, order and columns `out` takes.
         column: write one column of this name; with like, fill this column and copy the others. format: format of maps, "maps", "maps-float16", "labels" or "png".
@@ -294,6 +334,10 @@ class Stack(Owner):
             if formulas not in ("mark", "keep"):
                 raise ArgumentError(f"formulas: is {_values.shown(formulas)}; it must be 'mark' or 'keep'")
             c.lib.cst_context_set_formulas(s.context, formulas == "keep")
+            if self.task == "topk" or top is not None:
+                if self.task != "topk" or out is not None or format is not None:
+                    raise ArgumentError("top, out and format: lists of the likeliest classes are returned, and top is for them alone")
+                return _prediction.lists(s, self._model, pool, split, top)
             if out is not None:
                 refuse_inputs(_values.path(out, "out"), preds, pool)
                 return _prediction.write(s, self._model, pool, split, out, format, like, column, guarded, boxes, ids)
@@ -317,7 +361,7 @@ class Stack(Owner):
             flat, columns = _prediction.as_members(pool, split, flat, columns)
         return _prediction.shaped(flat, rows, columns, conditions, columns == 1)
 
-    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score")
+    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score top")
     def predict_proba(self, preds: Union[Predictions, Sequence[Path]], **arguments: Any) -> Array:
         """Return probabilities of a classification, (rows, classes), also where a member has one column."""
         if self.task != "classification":
@@ -330,7 +374,7 @@ class Stack(Owner):
             flat, rows = _prediction.probabilities(s, self._model, pool, split, guarded)
             return self._shaped(flat, pool, split, rows, both=True)
 
-    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score")
+    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score top")
     def decide(self, preds: Union[Predictions, Sequence[Path]], **arguments: Any) -> Array:
         """Return the class of each row that is decided for, (rows,) int32: for the metric of the fit (`metric=`, also
         "cost=FILE", of :func:`corestack.fit`), else the one with the largest probability. Of a regression the values that
@@ -347,7 +391,7 @@ class Stack(Owner):
             s.check(c.lib.cst_model_decide(s.context, self._model, p.ctypes.data, out.size, out.ctypes.data))
         return out
 
-    @taking(predict, without="output domains guard batch label_shift return_variance return_report out format id_map like column formulas max_detections min_score")
+    @taking(predict, without="output domains guard batch label_shift return_variance return_report out format id_map like column formulas max_detections min_score top")
     def predict_interval(
         self, preds: Union[Predictions, Sequence[Path]], level: float = 0.9, *, split: Optional[str] = None, **arguments: Any
     ) -> Array:
@@ -549,20 +593,34 @@ class Stack(Owner):
                 seed=_values.integer(seed, "seed", _values.INT64),
             )
             bounds = c.BoundOptions(split=where, seed=how.seed)
-            shown = found if fitted_split else None
             free = c.lib.cst_report_free
             pages = [s.make_with(free, lambda context, o: c.lib.cst_evaluate_stack(context, self._model, found, how, o))]
-            pages.append(s.make_with(free, lambda context, o: c.lib.cst_show(context, self._model, shown, None, o)))
-            for function, rest in ((c.lib.cst_inspect, (found, b"oof", None)), (c.lib.cst_bound, (self._model, found, bounds))):
-                out = ctypes.c_void_p()  # parts that not every pool has
-                if function(s.context, *rest, ctypes.byref(out)) == 0:
-                    s.keep(c.lib.cst_report_free, out)
-                    pages.append(out)
-            reports = (ctypes.c_void_p * len(pages))(*[one.value for one in pages])
-            s.check(c.lib.cst_write_html(s.context, reports, len(pages), _values.path(path)))
+            pages.append(self._shown(s, found if fitted_split else None))
+            inspected = optional(s, free, lambda o: c.lib.cst_inspect(s.context, found, b"oof", None, o))
+            bounded = optional(s, free, lambda o: c.lib.cst_bound(s.context, self._model, found, bounds, o))
+            pages += [one for one in (inspected, bounded) if one]
+            test = optional(s, c.lib.cst_monitor_free, lambda o: c.lib.cst_monitor_create(s.context, o, self._model, None))
+            if test and c.lib.cst_monitor_batch(s.context, test, found, where, None, None) == 0:
+                pages.append(s.make_with(free, lambda context, o: c.lib.cst_monitor_report(context, test, o)))
+            write_page(s, path, *pages)
+
+    def _shown(self, s: Session, pool: Optional[ctypes.c_void_p] = None) -> ctypes.c_void_p:
+        """What the model file says of itself."""
+        return s.make_with(c.lib.cst_report_free, lambda context, o: c.lib.cst_show(context, self._model, pool, None, o))
 
 
-def fitted(s: Session, pool: ctypes.c_void_p, call: Callable[..., int], suspects: Optional[Path] = None) -> Stack:
+def optional(s: Session, free: Any, call: Callable[[Any], Any]) -> Optional[ctypes.c_void_p]:
+    """A part of a page that not every pool has."""
+    out = ctypes.c_void_p()
+    if call(ctypes.byref(out)) != 0:
+        return None
+    s.keep(free, out)
+    return out
+
+
+def fitted(
+    s: Session, pool: ctypes.c_void_p, call: Callable[..., int], suspects: Optional[Path] = None, html: Optional[Path] = None
+) -> Stack:
     """The stack that `call` makes, which is given where to put the model and its report."""
     model, report = ctypes.c_void_p(), ctypes.c_void_p()
     status = call(ctypes.byref(model), ctypes.byref(report))
@@ -570,7 +628,10 @@ def fitted(s: Session, pool: ctypes.c_void_p, call: Callable[..., int], suspects
     s.keep(c.lib.cst_report_free, report)
     s.check(status)
     write_suspects(s, report, suspects)
-    return Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
+    stack = Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
+    if html is not None:
+        write_page(s, html, report, stack._shown(s, pool))
+    return stack
 
 
 def model_bytes(s: Session, model: ctypes.c_void_p) -> bytes:

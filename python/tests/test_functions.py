@@ -16,13 +16,21 @@ import unittest
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
-from common import QUICK, digits, needs_tool, run_tool, small_digits, toy, without_times
+from common import EXAMPLES, QUICK, digits, needs_tool, run_tool, small_digits, toy, without_times
 
 import corestack
+from corestack import _library as c
+from corestack import _session
 
 SMALL = small_digits()
+
+
+def documents(page):
+    """The commands whose documents are in a page."""
+    return list(json.loads(re.search('id="data">(.*?)</script>', page.read_text(), re.DOTALL).group(1)))[1:]
 
 
 class AsTheCommandLine(unittest.TestCase):
@@ -64,6 +72,29 @@ class AsTheCommandLine(unittest.TestCase):
         self.assertEqual(page.read_text(), tools.read_text().replace(f'"model":{named}', '"model":null'))
         with self.assertRaisesRegex(corestack.ArgumentError, "pool: give the path of a pool"):
             self.stack.report_html(self.oof, page)
+        about = {"methods": ["average"], "split": "test", "resamples": 0}
+        corestack.fit(SMALL, html=page, **QUICK)
+        self.assertEqual(documents(page), ["fit", "show"])
+        corestack.compare(SMALL, html=page, **about)
+        self.assertEqual(documents(page), ["compare"])
+        corestack.sweep(SMALL, over="seed", values=[0, 1], html=page, **about)
+        self.assertEqual(documents(page), ["sweep"])
+        corestack.inspect(SMALL, html=page)
+        self.assertEqual(documents(page), ["inspect"])
+        corestack.monitor(self.stack, SMALL, html=page)
+        self.assertEqual(documents(page), ["monitor", "show", "fit"])
+
+    def test_table_in_a_notebook(self):
+        stack = corestack.fit({f"{name}<script>": p for name, p in self.oof.items()}, self.y)
+        text = stack._repr_html_()
+        self.assertNotIn("<script", text)
+        self.assertEqual(text.count("&lt;script&gt;"), 1 + min(5, len(stack.kept)))
+        score, alone = stack.report["oof"]["nll"], min(m["nll"] for m in stack.report["members"])
+        self.assertIn(f"<td>NLL {score:.4g}, out of fold</td>", text)
+        self.assertIn(("<td>better than" if score < alone else "<td>not better than") + " the best model alone", text)
+        loaded = corestack.Stack.from_bytes(stack.to_bytes())._repr_html_()
+        self.assertNotIn("Verdict", loaded)
+        self.assertIn(f"<td>{len(stack.kept)}: ", loaded)
 
     def test_limits_on_cost(self):
         names = list(self.oof)
@@ -184,6 +215,19 @@ class AsTheCommandLine(unittest.TestCase):
                 corestack.compare(self.oof, self.y, methods=["average"], own=wrong, resamples=0, **self.about)
         with self.assertRaisesRegex(corestack.Error, "one split"):
             corestack.compare(self.oof, self.y, methods=["average"], own={"mine": array}, splits=2, **self.about)
+
+    def test_compared_with_a_stack(self):
+        """A fitted stack beside refitted methods, by itself and by its file."""
+        with tempfile.TemporaryDirectory() as folder:
+            pool = os.path.join(SMALL, "pool.json")
+            stack = corestack.fit(pool, **QUICK)
+            stack.save(os.path.join(folder, "m.cstack"))
+            own = {"mine": stack, "filed": os.path.join(folder, "m.cstack")}
+            report = corestack.compare(pool, split="test", methods="average", own=own, reference="mine", resamples=0)
+            scored = stack.evaluate(pool, split="test")
+        average, mine, filed = report["rows"]
+        self.assertEqual((mine["nll"], mine["models"], filed["nll"]), (scored["nll"], scored["models"], scored["nll"]))
+        self.assertTrue(all(test["a"] == "mine" for test in report["tests"]))
 
     @needs_tool
     def test_repeated_comparisons(self):
@@ -611,7 +655,37 @@ class WhileItRuns(unittest.TestCase):
             text = sys.stderr.getvalue()
         finally:
             sys.stderr = shown
-        self.assertIn("read", text)
+        self.assertEqual(text.count("\n"), 0)
+        shares = [int(number) for number in re.findall(r"(\d+)%\|", text)]
+        self.assertEqual((shares, shares[0]), (sorted(shares), 0))
+        self.assertIn("nested evaluation: ", text)
+
+    def shares(self, call, *given, **how):
+        """What is told of the whole call: it never falls, stays within [0, 1] and ends at 1."""
+        found, tell = [], _session.Session._on_progress
+
+        def told(session, *stage):
+            found.append(c.lib.cst_context_progress(session.context))
+            return tell(session, *stage)
+
+        with mock.patch.object(_session.Session, "_on_progress", told):
+            call(*given, **how)
+        self.assertEqual(found, sorted(found))
+        self.assertEqual((min(found) >= 0, found[-1]), (True, 1))
+        self.assertGreater(len(set(found)), 5)
+        return found
+
+    def test_share_of_the_call(self):
+        for task in ("classification", "regression", "multilabel", "detection", "segmentation"):
+            pool = EXAMPLES / {"classification": "digits"}.get(task, task) / "pool.json"
+            how = {"segment_pixels": 300} if task == "segmentation" else {}
+            if task == "classification":
+                pool = Path(SMALL) / "pool.json"
+            for threads in (1, 3) if task == "classification" else (3,):
+                with self.subTest(task=task, threads=threads):
+                    self.shares(corestack.fit, pool, threads=threads, **how)
+        self.shares(corestack.compare, Path(SMALL) / "pool.json", methods=["average", "ridge", "compact"], resamples=20, splits=2)
+        self.shares(corestack.ablate, Path(SMALL) / "pool.json", split="test", resamples=20)
 
     def test_interrupt_stops_within_a_second(self):
         # A shell's background jobs are started with the signal ignored.

@@ -74,7 +74,7 @@ class Paper(unittest.TestCase):
             self.assertGreater(len((self.out / f"{name}.csv").read_text().splitlines()), 2)
         self.assertIn("paper", (self.out / "imagenet/deployment.txt").read_text())
         for figure in ("kappa", "pareto", "tau", "pool-size", "ablation"):
-            for end, head in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
+            for end, head in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
                 self.assertTrue((self.out / "figures" / (figure + end)).read_bytes().startswith(head), figure)
         for name in DETECTORS:  # the scores of networks that are not trained are near 1 / 4
             boxes = json.loads((self.out / f"pools/coco/{name}.oof.json").read_text())

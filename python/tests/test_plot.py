@@ -6,6 +6,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,7 @@ except ImportError:
 
 
 def texts_fit(test, ax):
-    """Every text of the figure lies inside it and no two tick labels of an axis overlap."""
+    """Every text of the figure lies inside it, has 6 points at least, and touches no other one."""
     figure = ax.figure
     FigureCanvasAgg(figure).draw()
     whole = figure.bbox
@@ -35,15 +37,23 @@ def texts_fit(test, ax):
         for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
             if not low <= tick.get_loc() <= high:
                 hidden |= {id(tick.label1), id(tick.label2)}
+    boxes = []
     for text in figure.findobj(matplotlib.text.Text):
         if text.get_text() and text.get_visible() and id(text) not in hidden:
             box = text.get_window_extent()
             inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= whole.x1 + 1 and box.y1 <= whole.y1 + 1
             test.assertTrue(inside, f"{text.get_text()}: {box} in {whole}")
-    for axis in (ax.xaxis, ax.yaxis):
-        boxes = [t.get_window_extent() for t in axis.get_ticklabels() if t.get_text() and id(t) not in hidden]
-        for a, b in zip(boxes, boxes[1:]):
-            test.assertFalse(a.padded(-1).overlaps(b.padded(-1)))
+            test.assertGreaterEqual(text.get_fontsize(), 6, text.get_text())
+            boxes.append((box, text.get_text()))
+    low, high = (np.array([getattr(box, end) for box, _ in boxes]) for end in ("min", "max"))
+    share = np.minimum(high[:, None], high) - np.maximum(low[:, None], low) > 0.1 * np.minimum((high - low)[:, None], high - low)
+    for i, j in np.argwhere(np.triu(share.all(axis=2), 1)):
+        test.fail(f"{boxes[i][1]!r} and {boxes[j][1]!r} overlap")
+
+
+def named(ax):
+    """{name in the key: (points, style)}, of error bars."""
+    return {bars.get_label(): bars[0].get_xydata().tolist() for bars in ax.containers}
 
 
 def long_names(members, classes=4, rows=300):
@@ -201,7 +211,7 @@ class Plots(unittest.TestCase):
         for point in points:
             self.assertTrue(point["kept"] or (point["flops"], point["loss"]) in drawn)
         self.assertEqual([text.get_text() for text in ax.get_legend().get_texts()], ["best at its cost or less", "kept", "budget"])
-        self.assertEqual((ax.get_xlabel(), ax.get_xscale()), ("FLOPs", "log"))
+        self.assertEqual((ax.get_xlabel(), ax.get_xscale()), ("FLOPs, log scale", "log"))
         self.assertEqual(plot.front(dict(stack.report), cost="flops", title="T").get_title(), "T")
         for call, says in (
             (lambda: plot.front(stack, cost="latency_ms"), "has no latency_ms"),
@@ -217,14 +227,11 @@ class Plots(unittest.TestCase):
         report = corestack.compare(self.few, self.y, methods=methods, flops=flops, resamples=100)
         rows = report["rows"]
         ax = plot.accuracy_flops(report)
-        drawn = {}
-        for bars in ax.containers:
-            point, _, (segment,) = bars
-            (x,), (y,) = point.get_data()
-            drawn[x, y] = segment.get_segments()[0][:, 1].tolist()
-        for row in rows:
-            np.testing.assert_allclose(drawn[row["flops_rel"], row["top1"]], row["top1_ci"])
-        self.assertEqual([t.get_text() for t in ax.texts], [r["method"] for r in sorted(rows, key=lambda r: r["top1"])])
+        for row, (name, points) in zip(sorted(rows, key=lambda row: row["method"]), sorted(named(ax).items())):
+            self.assertEqual((name, points), (row["method"], [[row["flops_rel"], row["top1"]]]))  # at their true places
+            (bars,) = [bars for bars in ax.containers if bars.get_label() == name]
+            np.testing.assert_allclose(bars[2][0].get_segments()[0][:, 1], row["top1_ci"])
+            self.assertEqual(bars[0].get_transform(), ax.transData)
         best = {
             row["method"]
             for row in rows
@@ -234,11 +241,10 @@ class Plots(unittest.TestCase):
                 for o in rows
             )
         }  # fmt: skip
-        self.assertEqual({t.get_text() for t in ax.texts if t.get_fontweight() == "bold"}, best)
         (front,) = [line for line in ax.lines if line.get_label() == "best at its cost or less"]
         wanted = sorted((row["flops_rel"], row["top1"]) for row in rows if row["method"] in best)
         self.assertEqual([tuple(xy) for xy in front.get_xydata().tolist()], wanted)
-        self.assertEqual(ax.get_xlabel(), "FLOPs relative to all members")
+        self.assertEqual(ax.get_xlabel(), "FLOPs relative to all members, log scale")
         self.assertEqual(ax.get_ylabel(), "top-1 accuracy (fraction)")
         texts_fit(self, ax)
         # Low is good here: the front goes down.
@@ -252,18 +258,72 @@ class Plots(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no FLOPs"):
             plot.accuracy_flops(corestack.compare(self.few, self.y, methods=["average"], resamples=0))
 
-    def test_names_do_not_overlap(self):
+    def test_many_methods(self):
         rows = [
             {"method": f"method-{k}+temperature", "flops_rel": 1.0 if k % 2 else 0.1 * (k + 1), "top1": 0.9 + 1e-4 * (k % 5),
-             "top1_ci": [0.88, 0.92]}
+             "top1_ci": [0.88, 0.92], "kappa_gram": 1.5 + k, "kappa_cka": 2.0}
             for k in range(30)
         ]  # fmt: skip
-        ax = plot.accuracy_flops({"command": "compare", "rows": rows})
-        texts_fit(self, ax)
-        boxes = sorted((matplotlib.text.Text.get_window_extent(t) for t in ax.texts), key=lambda box: box.y0)
-        for a, b in zip(boxes, boxes[1:]):
-            self.assertLess(a.y1 - b.y0, 0.35 * a.height)  # lines of text, which have air above and below
-        self.assertEqual(len(boxes), 30)
+        rows[7]["method"], rows[9]["method"] = "default", "average"
+        for draw, rest in ((plot.accuracy_flops, "other methods (22)"), (lambda r, **how: plot.kappa(r, matrix="gram", **how), "other baselines (22)")):
+            for width in ("single", "double"):
+                ax = draw({"command": "compare", "rows": rows}, width=width)
+                texts_fit(self, ax)
+                self.assertEqual(len(named(ax)), 8)
+                self.assertLessEqual({"default", "average"}, set(named(ax)))
+                (grey,) = [line for line in ax.lines if line.get_label() == rest]
+                every = {tuple(xy) for points in (grey.get_xydata().tolist(), *named(ax).values()) for xy in points}
+                key = "flops_rel" if rest.startswith("other m") else "kappa_gram"
+                self.assertEqual(every, {(row[key], row["top1"]) for row in rows})
+                for text in (row["method"] for row in rows if row["method"] not in named(ax)):
+                    self.assertIn(text, plot.caption(ax))
+                key = ax.get_legend().get_window_extent()
+                self.assertFalse(key.padded(-1).overlaps(ax.get_window_extent()))
+
+    def test_notebook(self):
+        weights = {"command": "fit", "weights": {"a": 0.6, "b": 0.4}}
+        data, size = plot.weights(weights, width="single")._repr_png_()
+        self.assertTrue(data.startswith(b"\x89PNG"))
+        self.assertEqual(size["width"], round(3.35 * 96))
+        own = Figure().subplots()
+        self.assertFalse(hasattr(plot.weights(weights, ax=own), "_repr_png_"))
+
+    def test_width(self):
+        weights = {"command": "fit", "weights": {"a": 0.6, "b": 0.4}}
+        for width, inches in (("single", 3.35), ("double", 6.9), (None, 6.9), (5, 5), ("4.5", 4.5)):
+            self.assertAlmostEqual(plot.weights(weights, width=width).figure.get_figwidth(), inches)
+        for wrong in ("wide", 0.1, float("nan"), [1]):
+            with self.assertRaisesRegex(corestack.ArgumentError, "'single' \\(3.35 inches\\)"):
+                plot.weights(weights, width=wrong)
+        with self.assertRaisesRegex(corestack.ArgumentError, "remove width"):
+            plot.weights(weights, ax=Figure().subplots(), width=4)
+        for width in ("single", "double"):
+            for ax in (
+                plot.cka(self.inspected, width=width), plot.spectrum(self.inspected, width=width), plot.reliability(self.p, self.y, width=width),
+                plot.weights({"command": "fit", "weights": {"convnext_large": -0.2, "b": 0.4}}, width=width),
+            ):  # fmt: skip
+                texts_fit(self, ax)
+                self.assertGreater(len(plot.caption(ax)), 80)
+
+    def test_save(self):
+        weights = {"command": "fit", "weights": {"convnext_a": 0.6, "b": 0.4}}
+        ax = plot.weights(weights, width="single")
+        program = f"from corestack import plot; plot.save(plot.weights({weights!r}, width='single'), 'b.pdf')"
+        with tempfile.TemporaryDirectory() as folder:
+            for end in ("pdf", "svg", "png"):
+                plot.save(ax, Path(folder, f"a.{end}"))
+            subprocess.run([sys.executable, "-c", program], check=True, cwd=folder)
+            pdf = Path(folder, "a.pdf").read_bytes()
+            self.assertEqual(Path(folder, "b.pdf").read_bytes(), pdf)
+            self.assertIn(b"/CIDFontType2", pdf)
+            for absent in (b"/Type3", b"Date"):
+                self.assertNotIn(absent, pdf)
+            for end in ("pdf", "svg", "png"):
+                self.assertIn(b"Bars start at 0", Path(folder, f"a.{end}").read_bytes())
+            with self.assertRaisesRegex(corestack.ArgumentError, "must end in .png, .svg or .pdf"):
+                plot.save(ax, f"{folder}/a.jpg")
+        with self.assertRaisesRegex(corestack.ArgumentError, "corestack.plot returned"):
+            plot.caption(Figure().subplots())
 
     def test_weights(self):
         stack = corestack.fit(self.few, self.y, evaluate_nested=False)
@@ -324,8 +384,7 @@ class Plots(unittest.TestCase):
         inspected = corestack.inspect(preds, y)
         ablated = corestack.ablate(preds, y, resamples=0, flops=[1.0] * 4)
         ax = plot.accuracy_flops(ablated)
-        drawn = {text.get_text() for text in ax.texts}
-        self.assertEqual(drawn, {row["stage"] for row in ablated["rows"]})
+        self.assertEqual(set(named(ax)), {row["stage"] for row in ablated["rows"]})
         for call, text in (
             (lambda: plot.accuracy_flops({**ablated, "command": "compare", "rows": None}), "no 'rows'"),
             (lambda: plot.accuracy_flops(ablated, metric="stage"), "no row has a score 'stage'"),
@@ -381,29 +440,35 @@ class Figures(unittest.TestCase):
         cls.over_tau = corestack.sweep(preds, y, over="cka.threshold", values=["0.5", "0.7", "0.9"], methods=["paper", "prototype"], **quick)
         cls.over_size = corestack.sweep(preds, y, over="pool.size", values=[2, 3, 5], methods=["average", "ridge"], draws=3)
 
-    def drawn(self, ax):
-        """{label: points} of error bars."""
-        return {bars.get_label(): bars[0].get_xydata().tolist() for bars in ax.containers}
-
     def test_kappa(self):
         for matrix, both in (("cka", (self.compared, self.ablated)), ("gram", (self.ablated, self.compared))):
             ax = plot.kappa(*both, matrix=matrix)
             key = f"kappa_{matrix}"
             methods = {row["method"]: [row[key], row["top1"]] for row in self.compared["rows"]}
             stages = {row["stage"]: [row[key], row["top1"]] for row in self.ablated["rows"]}
-            points = self.drawn(ax)
-            self.assertCountEqual(points["baselines"], [methods[m] for m in ("average", "best-single", "ridge", "greedy")])
-            self.assertEqual(points["ablation steps"], list(stages.values())[:4])
-            self.assertEqual(points["CoRe-Stack+"], [stages["+S4 Laplace"]])
-            self.assertCountEqual(points["ours, not in the paper"], [methods["default"], stages["+S5 refit"]])
+            points = named(ax)
+            for name in ("average", "best-single", "ridge", "greedy", "default"):
+                self.assertEqual(points.pop(name), [methods[name]])
+            self.assertEqual(points.pop("ablation steps"), list(stages.values())[:4])
+            self.assertEqual(points, {"paper": [stages["+S4 Laplace"]], "+S5 refit": [stages["+S5 refit"]]})
+            line = next(line for line in ax.lines if len(line.get_xdata()) == 5)
+            self.assertEqual(line.get_xydata().tolist(), list(stages.values())[:5])
             every = [methods[m] for m in ("average", "best-single", "ridge", "greedy", "default")] + list(stages.values())
             rho = spearman(*zip(*every))
             self.assertIn(f"Spearman's rho {rho:+.2f} (p ", ax.get_title())
             self.assertIn(f"n = {len(every)})", ax.get_title())
             self.assertIn("CKA" if matrix == "cka" else "Gram", ax.get_xlabel())
             texts_fit(self, ax)
-        alone = self.drawn(plot.kappa(self.compared))
-        self.assertEqual(len(alone["CoRe-Stack+"]) + len(alone["ablation steps"]), 2)
+        alone = plot.kappa(self.compared, width="single")
+        self.assertEqual(set(named(alone)), set(methods))
+        texts_fit(self, alone)
+        # A method has one colour and one marker in all figures.
+        styles = [{bars.get_label(): (bars[0].get_color(), bars[0].get_marker()) for bars in other.containers}
+                  for other in (alone, plot.accuracy_flops(self.compared), plot.threshold(self.over_tau), plot.pool_size(self.over_size))]  # fmt: skip
+        for other in styles[1:]:
+            for name in set(other) & set(styles[0]):
+                self.assertEqual(other[name], styles[0][name])
+        self.assertEqual(len(set(styles[0].values())), len(styles[0]))
 
     def test_p_value_of_the_correlation(self):
         from corestack.plot import _figures
@@ -433,22 +498,26 @@ class Figures(unittest.TestCase):
     def test_threshold(self):
         ax = plot.threshold(self.over_tau)
         rows = [row for row in self.over_tau["rows"] if row["method"] == "paper"]
-        self.assertEqual(self.drawn(ax)["paper"], [[float(row["value"]), row["top1"]] for row in rows])
+        self.assertEqual(named(ax)["paper"], [[float(row["value"]), row["top1"]] for row in rows])
         (right,) = [other for other in ax.figure.axes if other is not ax]
         kept = {line.get_label(): line.get_ydata().tolist() for line in right.lines}
-        self.assertEqual(kept["paper: members kept"], [row["models"] for row in rows])
+        self.assertEqual(kept["_paper: members kept"], [row["models"] for row in rows])
+        self.assertEqual(right.get_ylim()[0], 0)
+        texts_fit(self, plot.threshold(self.over_tau, width="single"))
+        given = plot.threshold(self.over_tau, ax=Figure().subplots())  # members on an axis to the right
+        self.assertIn("paper: members kept", [text.get_text() for text in given.get_legend().get_texts()])
         texts_fit(self, ax)
 
     def test_pool_size(self):
         ax = plot.pool_size(self.over_size, metric="nll")
         rows = [row for row in self.over_size["summary"] if row["method"] == "ridge"]
-        self.assertEqual(self.drawn(ax)["ridge"], [[float(row["value"]), row["nll_mean"]] for row in rows])
+        self.assertEqual(named(ax)["ridge"], [[float(row["value"]), row["nll_mean"]] for row in rows])
         bars = next(bars for bars in ax.containers if bars.get_label() == "ridge")
         low, high = np.array(bars[2][0].get_segments())[0][:, 1]
         self.assertAlmostEqual(high - low, 2 * rows[0]["nll_sd"])
         (right,) = [other for other in ax.figure.axes if other is not ax]
         kept = {line.get_label(): line.get_ydata().tolist() for line in right.lines}
-        self.assertEqual(kept["ridge: members kept"], [row["models_mean"] for row in rows])
+        self.assertEqual(kept["_ridge: members kept"], [row["models_mean"] for row in rows])
         self.assertEqual(kept["half of the members"], [1, 1.5, 2.5])
         self.assertEqual(ax.get_ylabel(), "NLL (nats)")
         texts_fit(self, ax)
@@ -456,15 +525,17 @@ class Figures(unittest.TestCase):
     def test_ablation(self):
         ax = plot.ablation(self.ablated)
         rows = self.ablated["rows"]
-        lines = {line.get_label(): line.get_ydata().tolist() for line in ax.lines if not line.get_label().startswith("_")}
-        self.assertEqual(lines["top-1 accuracy (fraction)"], [row["top1"] for row in rows[:5]])
-        self.assertEqual(lines["top-1 accuracy (fraction), not in the paper"], [rows[5]["top1"]])
-        labels = [label.get_text() for label in ax.get_xticklabels()]
+        right = ax.figure.axes[1]
+        for axes, score in ((ax, "top1"), (right, "ece")):
+            own, ours = axes.lines[-2:]
+            self.assertEqual([line.get_xdata().tolist() for line in (own, ours)], [[row[score] for row in part] for part in (rows[:5], rows[5:])])
+            self.assertEqual(ours.get_markerfacecolor(), "white")
+        labels = [label.get_text() for label in ax.get_yticklabels()]
         for row, label in zip(rows, labels):
             self.assertEqual(label.replace("\n", " "), f"{row['stage']} K {row['models']} κ {row['kappa_gram']:.3g} / {row['kappa_cka']:.3g}")
-        (right,) = [other for other in ax.figure.axes if other is not ax]
-        self.assertEqual(right.lines[-2].get_ydata().tolist(), [row["ece"] for row in rows[:5]])
         texts_fit(self, ax)
+        texts_fit(self, plot.ablation(self.ablated, width="single"))
+        self.assertEqual(len(plot.ablation(self.ablated, ax=Figure().subplots()).figure.axes), 2)
 
     def test_repetitions_have_standard_errors(self):
         rows = [{"method": m, "top1": 0.8 + k / 100, "top1_se": 0.01, "flops_rel": 0.5, "kappa_gram": 2.0, "kappa_cka": 3.0 + k, "models": 2}
@@ -501,16 +572,20 @@ class Figures(unittest.TestCase):
                 ("ablation", ("ablated",)),
             ):  # fmt: skip
                 found = {}
-                for end in ("png", "svg", "svg"):
+                for end in ("png", "pdf", "svg", "svg"):
                     out = f"{folder}/{figure}.{end}"
-                    self.assertEqual(_command.main([figure, *(paths[name] for name in names), "-o", out]), 0)
+                    with redirect_stdout(StringIO()) as said:
+                        self.assertEqual(_command.main([figure, *(paths[name] for name in names), "-o", out, "--width", "single"]), 0)
+                    self.assertIn("error bars" if figure != "tau" else "threshold", said.getvalue().lower())
                     data = Path(out).read_bytes()
                     self.assertEqual(found.setdefault(end, data), data, f"{figure}: other bytes")
                 self.assertTrue(found["png"].startswith(b"\x89PNG"))
+                self.assertTrue(found["pdf"].startswith(b"%PDF"))
                 self.assertIn(b"</svg>", found["svg"])
                 self.assertNotIn(b"dc:date", found["svg"])
             again = f"{folder}/again.svg"
-            command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "corestack.plot", "pareto", paths["compared"], "-o", again]
+            command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "corestack.plot", "pareto", paths["compared"], "-o", again,
+                       "--width", "single"]  # fmt: skip
             subprocess.run(command, check=True, capture_output=True)
             self.assertEqual(Path(again).read_bytes(), Path(f"{folder}/pareto.svg").read_bytes())
             self.assertEqual(sorted(p.suffix for p in Path(folder).iterdir() if p.name.startswith(".")), [])
@@ -536,13 +611,11 @@ class Figures(unittest.TestCase):
                 ("ablation", "pool.json", ["--metric", "nll"]),
             ):  # fmt: skip
                 out = Path(folder, f"{figure}.svg")
-                self.assertEqual(_command.main([figure, f"{folder}/{source}", "-o", str(out), *quick, *more]), 0)
+                with redirect_stdout(StringIO()):
+                    self.assertEqual(_command.main([figure, f"{folder}/{source}", "-o", str(out), *quick, *more]), 0)
                 self.assertTrue(out.read_bytes().startswith(b"<?xml"), figure)
 
     def test_wrong_commands(self):
-        from contextlib import redirect_stderr
-        from io import StringIO
-
         from corestack.plot import _command
 
         with tempfile.TemporaryDirectory() as folder:
@@ -550,7 +623,8 @@ class Figures(unittest.TestCase):
             Path(report).write_text(self.ablated.to_json())
             Path(f"{folder}/bad.json").write_text("{")
             for words, says in (
-                (["ablation", report, "-o", f"{folder}/a.pdf"], "must end in .png or .svg"),
+                (["ablation", report, "-o", f"{folder}/a.jpg"], "must end in .png, .svg or .pdf"),
+                (["ablation", report, "-o", f"{folder}/a.svg", "--width", "wide"], "'single' (3.35 inches)"),
                 (["ablation", report, "-o", f"{folder}/none/a.svg"], "the folder is not there"),
                 (["ablation", report, report, "-o", f"{folder}/a.svg"], "it takes 1"),
                 (["ablation", f"{folder}/none.json", "-o", f"{folder}/a.svg"], "none.json"),

@@ -179,7 +179,7 @@ class Handlers(unittest.TestCase):
 
     def bars(self, show, close):
         self.addCleanup(mock.patch.stopall)
-        mock.patch.object(_session, "_tqdm_progress", lambda: (show, close)).start()
+        mock.patch.object(_session, "_tqdm_progress", lambda share: (show, close)).start()
 
     def test_bars_that_cannot_be_drawn(self):
         def broken(*where):

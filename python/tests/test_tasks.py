@@ -38,9 +38,8 @@ class Regression(Folder):
     def test_as_the_command_line(self):
         pool, model = EXAMPLES / "regression", self.path / "tool.cstack"
         manifest, oof, test, targets, folds = values_pool()
-        about = dict(
-            task="regression", folds=folds, classes=manifest["outputs"], flops={m["name"]: m["flops"] for m in manifest["models"]}
-        )
+        costs = {key: {m["name"]: m[key] for m in manifest["models"]} for key in ("flops", "params")}
+        about = dict(task="regression", folds=folds, classes=manifest["outputs"], **costs)
         document = printed("fit", pool, "-o", model, *FAST)
         stack = corestack.fit(oof, targets["oof"], **about, **QUICK)
         by_path = corestack.fit(pool, **QUICK)

@@ -1,7 +1,7 @@
 // The answer in a sentence to each question of the page. No DOM: tested with Node.
 import {
-  boardOf, confusionsOf, memberScore, membersOf, partsOf, similarityOf, stackName, taskOf, verdict,
-  type Board, type Doc, type Documents, type Parts, type Row, type Score,
+  boardOf, confusionsOf, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict,
+  type Board, type Doc, type Documents, type Parts, type Row, type Score, type Step,
 } from "./data";
 import { capital, counted, isNumber, name, number, percent, probability, short, tail, units, whole, wilson } from "./text";
 
@@ -32,7 +32,7 @@ function theStack(d: Documents): string {
 // The first heading.
 export function verdictOf(d: Documents): string {
   const board = boardOf(d);
-  if (!board) return fallback(d);
+  if (!board || (d.monitor && !d.evaluate)) return fallback(d);
   const score = board.scores[0];
   const mine = value(score, board.mine.scores[score.key]);
   const where = `${score.name} ${mine}`;
@@ -50,7 +50,8 @@ export function verdictOf(d: Documents): string {
 }
 
 function fallback(d: Documents): string {
-  if (d.fit) return `${theStack(d)} keeps ${d.fit.models_kept} of ${counted(d.fit.models_in, "model")}; this fit was not scored.`;
+  if (d.fit && !d.monitor) return `${theStack(d)} keeps ${d.fit.models_kept} of ${counted(d.fit.models_in, "model")}; this fit was not scored.`;
+  if (d.monitor || d.sweep) return changed(d) ?? better(d) ?? "No score to show.";
   if (d.inspect) return which(d) ?? "What is in a pool.";
   return `${theStack(d)}, a corestack model.`;
 }
@@ -61,11 +62,13 @@ function change(score: Score, mine: number, other: number): string {
   const direction = difference > 0 ? "higher" : "lower";
   if (score.percent) return `${number(Math.abs(100 * difference), 1)} points ${direction}`;
   if (score.up || other <= 0 || mine <= 0) return `${number(Math.abs(difference))} ${direction}`;
+  if (mine > 2 * other) return `${number(mine / other, 1)} times as high`;
   return `${percent(Math.abs(difference) / other, Math.abs(Math.abs(difference) / other - 0.5) > 0.4 ? 1 : 0)} ${direction}`;
 }
 
 function better(d: Documents): string | null {
   const board = boardOf(d);
+  if (d.sweep) return swept(d);
   if (!board) return d.fit?.oof?.why ? `This fit was not scored: ${name(d.fit.oof.why)}.` : null;
   const score = board.scores[0];
   const others = board.rows.filter((row) => !row.mine);
@@ -83,6 +86,29 @@ function better(d: Documents): string | null {
   return `${capital(than)}; it clearly beats ${of}, and ${lost ? `clearly loses to ${whole(lost)}` : "none clearly beats it"}.`;
 }
 
+// The value of a sweep with the best score, and how far the worst is from it.
+function swept(d: Documents): string | null {
+  const sweep = sweepOf(d);
+  if (!sweep) return null;
+  const score = sweep.scores[0];
+  const at = (step: Step) => step.scores[score.key];
+  const order = [...sweep.steps].sort((a, b) => (at(a) - at(b)) * (score.up ? -1 : 1));
+  const [best, worst] = [order[0], order[order.length - 1]];
+  const of = sweep.methods.length > 1 ? ` (method ${name(best.method)})` : "";
+  if (sweep.values.length < 2) return `${score.name} is ${value(score, at(best))} with ${sweep.key} ${name(best.value)}${of}, the only value tried.`;
+  const same = sweep.methods.every((method) => new Set(sweep.steps.filter((step) => step.method === method).map(at)).size === 1);
+  if (same) return `The value of ${sweep.key} changes nothing: ${score.name} is ${value(score, at(best))} with all ${whole(sweep.values.length)} values${of}.`;
+  if (d.sweep!.key === "seed") {
+    const one: Doc = (d.sweep!.summary ?? []).find((row: Doc) => row.method === best.method) ?? {};
+    return `Over ${whole(sweep.values.length)} seeds ${score.name} is ${value(score, one[score.key + "_mean"] ?? at(best))} on average${of}, from ${value(score, Math.min(...order.filter((step) => step.method === best.method).map(at)))} to ${value(score, Math.max(...order.filter((step) => step.method === best.method).map(at)))}.`;
+  }
+  const ci = best.scores[score.key + "_ci"];
+  const near = Array.isArray(ci) && order.every((step) => ci[0] <= at(step) && at(step) <= ci[1]);
+  const direction = score.up ? "highest" : "lowest";
+  return near ? `No value of ${sweep.key} is clearly best: ${score.name} is ${direction} with ${name(best.value)}, ${value(score, at(best))}${of}, and all lie within its interval.`
+    : `${capital(score.name)} is ${direction} with ${sweep.key} ${name(best.value)}: ${value(score, at(best))}${of}, against ${value(score, at(worst))} with ${name(worst.value)}${worst.method === best.method ? "" : ` (${name(worst.method)})`}.`;
+}
+
 function which(d: Documents): string | null {
   const members = membersOf(d);
   const near = similarityOf(d);
@@ -91,7 +117,7 @@ function which(d: Documents): string | null {
     const all = d.fit?.models_in ?? d.show?.fitted_on?.members;
     if (!isNumber(kept)) return null;
     if (!isNumber(all) || kept === all) return kept === 1 ? "It is one model." : `All ${whole(kept)} models are in the stack.`;
-    return kept < all / 2 ? `${whole(kept)} of ${whole(all)} models are enough.` : `${whole(kept)} of ${whole(all)} models are kept.`;
+    return `${whole(kept)} of ${whole(all)} models are kept.`;
   }
   if (near?.closest && near.closest[2] > near.limit)
     return `${name(near.names[near.closest[0]])} and ${name(near.names[near.closest[1]])} say the same: CKA ${number(near.closest[2])}.`;
@@ -105,7 +131,7 @@ export interface Check {
 }
 
 const FINDINGS: Record<string, string> = {
-  scale: "A model's probabilities are on another scale", chance: "A model is no better than chance",
+  scale: "A model's probabilities look wrong", chance: "A model is no better than chance",
   order: "Rows may be in another order", classes: "Classes may be in another order", inverted: "A model seems inverted",
   leak: "A model may have seen its rows", ids: "Row ids", constant: "A model says the same of every row",
   identical: "Two models are identical", columns: "Columns", absent: "Predictions are missing", labels: "Labels",
@@ -134,11 +160,12 @@ export function checksOf(d: Documents): Check[] {
   });
   const doubt = d.fit?.noise;
   if (doubt?.alarm) add("note", "Some labels seem wrong", `about ${percent(doubt.rate)}; ${counted(doubt.rows_left_out, "row")} left out of the fit`);
-  const findings: Doc[] = d.fit?.findings ?? d.compare?.findings ?? d.inspect?.findings ?? [];
+  const checked = [d.fit, d.compare, d.inspect, d.sweep].find((doc) => doc?.findings);
+  const findings: Doc[] = checked?.findings ?? [];
   for (const finding of findings) add("note", FINDINGS[finding.kind] ?? capital(name(finding.kind)), finding.text);
-  if (!findings.length && (d.fit || d.compare || d.inspect)) add("ok", "The pool's files look right", "no finding about order, scale, copies or leaks");
+  if (checked && !findings.length) add("ok", "The pool's files look right", "no finding about order, scale, copies or leaks");
   const said = new Set<string>(findings.map((finding) => finding.text));
-  for (const doc of [d.evaluate, d.fit, d.compare])
+  for (const doc of [d.evaluate, d.fit, d.compare, d.monitor, d.sweep])
     for (const notice of doc?.notices ?? [])
       if (!said.has(notice)) {
         said.add(notice);
@@ -173,6 +200,7 @@ function trust(d: Documents): string | null {
 
 function cost(d: Documents): string | null {
   const board = boardOf(d);
+  if (d.sweep) return budget(d);
   const relative = board?.mine.cost ?? d.fit?.flops_rel;
   const flops = d.show?.flops ?? d.fit?.budget?.flops?.used;
   const cascade = d.fit?.cascade ?? d.show?.cascade;
@@ -184,31 +212,62 @@ function cost(d: Documents): string | null {
   return isNumber(d.show?.latency_ms) ? `One prediction takes ${short(d.show!.latency_ms)} ms.` : null;
 }
 
+// What a sweep says about scores and costs.
+function budget(d: Documents): string | null {
+  const sweep = sweepOf(d);
+  if (!sweep) return null;
+  const score = sweep.scores[0];
+  const best = [...sweep.steps].sort((a, b) => (a.scores[score.key] - b.scores[score.key]) * (score.up ? -1 : 1))[0];
+  const steps = sweep.steps.filter((step) => step.method === best.method && isNumber(step.cost) && step.cost > 0).sort((a, b) => a.cost! - b.cost!);
+  if (steps.length < 2 || steps[0].cost === steps[steps.length - 1].cost) return null;
+  const [low, high] = [steps[0], steps[steps.length - 1]];
+  const share = (step: Step) => percent(step.cost, step.cost! < 0.1 ? 1 : 0);
+  return `From ${share(low)} to ${share(high)} of the cost of all models, ${score.name}${sweep.methods.length > 1 ? ` of ${name(best.method)}` : ""} goes from ${value(score, low.scores[score.key])} to ${value(score, high.scores[score.key])}.`;
+}
+
+// Whether rows look like those of the fit.
+function changed(d: Documents): string | null {
+  const found = d.monitor;
+  if (!found || d.evaluate?.seen_in_fitting) return null;
+  if (found.alarm) return `Yes: the rows are not like those of the fit${found.first_alarm?.batch ? `; the alarm came in batch ${name(found.first_alarm.batch)}` : ""}.`;
+  if (!found.rows) return "No row could be tested: none has predictions of every member.";
+  const rows = counted(found.rows, "row");
+  if (found.rows < 30) return `Too few rows to tell: ${rows} gave no alarm.`;
+  const peak = `evidence reached ${number(found.evidence_peak, 1)} in ${rows}, and an alarm takes ${whole(found.evidence_alarm)}`;
+  return found.evidence_peak < Math.sqrt(found.evidence_alarm) ? `No sign of a change: ${peak}.` : `Perhaps it has: ${peak}.`;
+}
+
 // The part with the lowest score. clear: chance alone, among so many, would rarely go so low.
 export function hardest(parts: Parts): { part: Parts["parts"][number]; clear: boolean } | null {
   const scored = parts.parts.filter((part) => isNumber(part.score) && (part.count > 0 || !parts.counts));
   if (!scored.length) return null;
-  const part = [...scored].sort((a, b) => a.score! - b.score!)[0];
+  const part = [...scored].sort((a, b) => (a.score! - b.score!) * (parts.score.up ? 1 : -1))[0];
   const rows = parts.score.key === "top1" ? part.count : 0;
   return { part, clear: !rows || parts.overall === null || scored.length * tail(part.score! * rows, rows, parts.overall) < 0.05 };
 }
 
 function wrong(d: Documents): string | null {
-  const parts = partsOf(d);
+  const [parts, slice] = [partsOf(d), slicesOf(d)[0]];
   const pairs = confusionsOf(d);
   if (pairs && !pairs.length) return "No prediction is wrong.";
-  const found = parts && hardest(parts);
-  if (!parts || !found) return null;
+  const said = parts && lowest(parts);
+  return said && slice ? `${said} ${lowest(slice) ?? ""}`.trim() : (said ?? (slice ? lowest(slice) : null));
+}
+
+function lowest(parts: Parts): string | null {
+  const found = hardest(parts);
+  if (!found) return null;
   const at = value(parts.score, found.part.score);
   const overall = value(parts.score, parts.overall);
   const said = parts.score.key === "top1" ? `${at} right against ${overall} overall` : `${parts.score.name} ${at} against ${overall} overall`;
-  const one = found.part.name.toLowerCase().startsWith(parts.one) ? "" : capital(parts.one) + " ";
-  return found.clear ? `${one}${found.part.name} is the hardest: ${said}.`
-    : `No ${parts.one} is clearly harder than the others; ${found.part.name} is lowest, ${said}.`;
+  if (parts.one === "range of predictions") return `Errors are largest where predictions are ${found.part.name}: ${said}.`;
+  const one = found.part.name.toLowerCase().startsWith(parts.one) ? "" : parts.one + " ";
+  return found.clear ? `${capital(one)}${found.part.name} is the hardest: ${said}.`
+    : `No ${parts.one} is clearly harder than the others; ${one}${found.part.name} is ${parts.score.up ? "lowest" : "worst"}, ${said}.`;
 }
 
 function made(d: Documents): string | null {
-  const doc = d.show ?? d.fit ?? d.compare ?? d.evaluate ?? d.inspect;
+  const doc = d.show ?? d.fit ?? d.compare ?? d.evaluate ?? d.inspect ?? d.sweep;
   if (!doc) return null;
   const version = `corestack ${name(d.show?.corestack ?? d.corestack)}`;
   const seed = d.show?.fitted_on?.seed ?? doc.seed;
@@ -224,9 +283,45 @@ export function answers(d: Documents): Answer[] {
     ["trust", "Can I trust it?", trust(d)],
     ["cost", "What does it cost?", cost(d)],
     ["wrong", "Where is it wrong?", wrong(d)],
+    ["changed", "Has the data changed?", changed(d)],
     ["made", "How was it made?", made(d)],
   ];
+  if (d.monitor && !d.evaluate) all.unshift(...all.splice(5, 1));
   return all.filter((entry) => entry[2] !== null).map(([id, question, headline]) => ({ id, question, headline: headline! }));
+}
+
+// The stack beside greedy selection, as AutoGluon does it.
+export function ruleSentence(d: Documents): string {
+  const board = boardOf(d);
+  const row = ["autogluon", "greedy+temperature", "greedy"].map((method) => board?.rows.find((one) => one.method === method)).find((one) => one);
+  if (!board || !row || row.mine || d.evaluate?.seen_in_fitting) return "";
+  const score = board.scores[0];
+  const said = { better: "clearly better", worse: "clearly worse", unclear: "no clear difference", untested: "not tested" }[verdict(board, row)];
+  return `Beside AutoGluon's rule (greedy selection${row.method === "greedy" ? "" : " with temperature scaling"}), ${score.name} is ${change(score, board.mine.scores[score.key], row.scores[score.key])}: ${said}.`;
+}
+
+// Pixels of an image are no independent rows: of them a difference counts from here.
+export const FAR = 0.05;
+
+// Where confidence is above the share that is right, by more than chance.
+export function rangeSentence(d: Documents, bins: Doc[] | undefined): string {
+  const most = (bin: Doc) => Math.max(wilson(bin.accuracy, bin.count)[1], taskOf(d) === "segmentation" ? bin.accuracy + FAR : 0);
+  const off = (bins ?? []).filter((bin) => bin.count && bin.confidence > most(bin));
+  if (!bins?.length) return "";
+  const list = off.map((bin) => `${percent(bin.lower, 0)} to ${percent(bin.upper, 0)} (${percent(bin.accuracy, 0)} right)`).join(", ");
+  return off.length ? `It is overconfident where its confidence is ${list}.` : "In no range of confidence is it clearly overconfident.";
+}
+
+// The commands that made the model and the page, as far as the documents tell.
+export function commands(d: Documents): string {
+  const word = (text: unknown) => (/^[\w.,=:+/-]+$/.test(String(text)) ? String(text) : `'${String(text).replace(/'/g, "'\\''")}'`);
+  const seed = d.show?.fitted_on?.seed;
+  const file = word(d.show?.model ?? d.fit?.model ?? "MODEL");
+  const set = Object.entries((d.show?.changed ?? {}) as Doc).map(([key, to]) => `-s ${word(`${key}=${to?.value ?? to?.model ?? to}`)}`);
+  const how = d.show?.method ? `--method ${word(d.show.method)}` : d.show?.preset && d.show.preset !== "default" ? `--preset ${word(d.show.preset)}` : "";
+  const fit = d.show?.adapted_to || !d.show ? "" : ["corestack fit POOL -o", file, how, seed ? `--seed ${seed}` : "", ...set].filter(Boolean).join(" ");
+  const report = d.evaluate ? `corestack report ${file} POOL --split ${word(d.evaluate.split)} -r ${d.evaluate.resamples ?? 0}${d.evaluate.seed ? ` --seed ${d.evaluate.seed}` : ""} -o PAGE.html` : "";
+  return [fit, report].filter(Boolean).map(name).join("; ");
 }
 
 // A sentence on the held-out loss by number of models.
@@ -235,9 +330,9 @@ export function pathSentence(d: Documents): string {
   const chosen = path.find((step) => step.chosen);
   if (!chosen) return "";
   const best = [...path].sort((a, b) => a.loss - b.loss)[0];
-  const start = `Held-out loss is ${number(chosen.loss)} with the ${whole(chosen.size)} chosen`;
+  const start = `Held-out loss is ${number(chosen.loss, 4)} with the ${whole(chosen.size)} chosen`;
   return best === chosen || Math.abs(chosen.excess) < 5e-5 ? `${start}, as low as with any number.`
-    : `${start} and lowest with ${whole(best.size)}: ${number(best.loss)}, a difference of ${number(chosen.excess, 4)} ± ${number(1.96 * chosen.excess_se, 4)}.`;
+    : `${start} and lowest with ${whole(best.size)}: ${number(best.loss, 4)}, a difference of ${number(chosen.excess, 4)} ± ${number(1.96 * chosen.excess_se, 4)}.`;
 }
 
 // What half of the cost would lose.

@@ -13,6 +13,7 @@ export interface Point {
   kind?: "mine" | "other" | "off";
   label?: string;
   text: string; // what is read out
+  group?: string; // a line of its own
 }
 export interface Axis {
   label: string;
@@ -25,7 +26,8 @@ export interface Plot {
   points: Point[];
   x: Axis;
   y: Axis;
-  line?: boolean; // through all points in order of x
+  line?: boolean; // through the points of a group in order of x
+  mark?: { y: number; label: string }; // a line across
   band?: boolean; // from low to high
   diagonal?: boolean;
   square?: boolean;
@@ -72,7 +74,7 @@ function draw(plot: Plot, width: number, readout: HTMLElement): SVGElement {
   if (plot.square) width = height;
   const inOrder = [...plot.points].sort((a, b) => a.x - b.x);
   const x = scale(plot.x, plot.points.map((p) => p.x), 56, width - 20);
-  const y = scale(plot.y, plot.points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]), height - 44, 24);
+  const y = scale(plot.y, plot.points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]).concat(plot.mark?.y ?? []), height - 44, 24);
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": plot.title, tabindex: 0 },
     ...axes(plot, width, height, x, y));
   const path = (list: [number, number][]) => "M" + list.map(([a, b]) => `${a.toFixed(1)},${b.toFixed(1)}`).join("L");
@@ -85,7 +87,11 @@ function draw(plot: Plot, width: number, readout: HTMLElement): SVGElement {
   if (plot.band)
     svg.append(s("path", { class: "band", d: path([...inOrder.map((p): [number, number] => [x.at(p.x), y.at(p.high ?? p.y)]),
       ...inOrder.map((p): [number, number] => [x.at(p.x), y.at(p.low ?? p.y)]).reverse()]) + "Z" }));
-  if (plot.line) svg.append(s("path", { class: "line", d: path(inOrder.map((p) => [x.at(p.x), y.at(p.y)])) }));
+  for (const group of plot.line ? new Set(inOrder.map((p) => p.group)) : [])
+    svg.append(s("path", { class: "line", d: path(inOrder.filter((p) => p.group === group).map((p) => [x.at(p.x), y.at(p.y)])) }));
+  if (plot.mark)
+    svg.append(s("line", { class: "ref", x1: 56, x2: width - 20, y1: y.at(plot.mark.y), y2: y.at(plot.mark.y) }),
+      s("text", { class: "tick", x: width - 20, y: y.at(plot.mark.y) - 6, "text-anchor": "end" }, plot.mark.label));
   for (const p of [...inOrder].sort((a, b) => Number(a.kind === "mine") - Number(b.kind === "mine"))) {
     if (!plot.band && p.low !== undefined)
       svg.append(s("line", { class: "interval", x1: x.at(p.x), x2: x.at(p.x), y1: y.at(p.low), y2: y.at(p.high!) }));

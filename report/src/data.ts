@@ -1,9 +1,9 @@
 // The documents of the page, brought to one form for all tasks. Keys: docs/json.md.
-import { isNumber, name } from "./text";
+import { isNumber, name, short } from "./text";
 
 export type Doc = Record<string, any>;
 export type Documents = { corestack: string } & Partial<
-  Record<"fit" | "evaluate" | "compare" | "show" | "inspect" | "bound", Doc>
+  Record<"fit" | "evaluate" | "compare" | "show" | "inspect" | "bound" | "monitor" | "sweep", Doc>
 >;
 
 export interface Score {
@@ -67,7 +67,7 @@ export interface Row {
 export type Verdict = "better" | "worse" | "unclear" | "untested";
 
 export interface Board {
-  source: "compare" | "evaluate" | "fit";
+  source: "compare" | "evaluate" | "fit" | "nested"; // nested: a fit beside simple rules on its folds
   task: string;
   scores: Score[]; // that every row has, the first decides
   rows: Row[];
@@ -79,7 +79,7 @@ export interface Board {
 }
 
 export function taskOf(d: Documents): string {
-  const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect];
+  const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect, d.sweep];
   return docs.find((doc) => doc?.task)?.task ?? "classification";
 }
 
@@ -134,11 +134,14 @@ export function boardOf(d: Documents): Board | null {
   } else if (d.evaluate) {
     source = "evaluate";
     const mine = { ...doc, method: stack, definition: "this model", flops_rel: costOf(d), difference: undefined };
-    rows = [rowOf(mine, true), ...(doc.baselines ?? []).map((row: Doc) => rowOf(row, false))];
+    rows = [rowOf(mine, true), ...(doc.baselines ?? []).map((row: Doc) => rowOf(row, false, doc.tests))];
   } else {
     const mine = { ...doc.oof, method: stack, models: doc.models_kept, flops_rel: costOf(d) };
+    const rules = (doc.comparison ?? []).map((c: Doc) => ({ ...c, detail: c.member, difference: { [c.loss]: c.difference } }));
+    const tests = rules.map((c: Doc) => ({ b: c.method, metric: c.loss, p_adjusted: c.p_adjusted }));
     const members = (doc.members ?? []).map((m: Doc) => ({ ...m, method: m.name, models: 1, flops_rel: null }));
-    rows = [rowOf(mine, true), ...members.map((m: Doc) => rowOf(m, false))];
+    if (rules.length) source = "nested";
+    rows = [rowOf(mine, true), ...(rules.length ? rules : members).map((row: Doc) => rowOf(row, false, tests))];
   }
   const mine = rows.find((row) => row.mine);
   if (!mine) return null;
@@ -182,6 +185,7 @@ function reason(drop: Doc | undefined): string {
   const near = drop.to ? `; most like ${name(drop.to)}` + (isNumber(drop.cka) ? ` (${drop.cka.toFixed(2)})` : "") : "";
   if (drop.because === "redundant") return `says what ${name(drop.to)} says` + near.replace(/^.* \(/, " (");
   if (drop.because === "selection") return "not needed" + near;
+  if (drop.because === "cap") return "left out by a limit" + near;
   return name(drop.text ?? drop.because);
 }
 
@@ -190,8 +194,9 @@ export function membersOf(d: Documents): Member[] {
   const kept = new Set<string>(d.fit?.kept ?? (d.show?.members ?? []).map((m: Doc) => m.name));
   const drops = new Map<string, Doc>((d.fit?.dropped ?? []).map((m: Doc) => [m.name, m]));
   const all: Doc[] = d.fit?.members ?? d.inspect?.members ?? d.show?.members ?? [];
+  const families = new Map<string, string>((d.inspect?.members ?? []).map((m: Doc) => [m.name, m.family]));
   return all.map((m) => ({
-    name: m.name, family: m.family ?? null, kept: !d.show && !d.fit ? true : kept.has(m.name),
+    name: m.name, family: m.family ?? families.get(m.name) ?? null, kept: !d.show && !d.fit ? true : kept.has(m.name),
     weight: d.fit?.weights?.[m.name] ?? weights.get(m.name) ?? null, scores: m, flops: m.flops ?? null,
     why: kept.has(m.name) || (!d.fit && !d.show) ? "" : d.fit ? reason(drops.get(m.name)) : "left out",
   }));
@@ -228,7 +233,7 @@ export function similarityOf(d: Documents): Similarity | null {
       const value = at(i, j);
       if (value !== null && (!closest || value > closest[2])) closest = [i, j, value];
     }
-  return { names, at, closest, limit: d.inspect!.cluster_threshold };
+  return { names, at, closest, limit: Number(d.show?.settings?.["cka.threshold"]) || d.inspect!.cluster_threshold };
 }
 
 // An order in which what is alike stands together: average linkage by nearest neighbour chains.
@@ -257,6 +262,51 @@ export function linkage(n: number, at: Similarity["at"]): number[] {
     left.delete(near);
   }
   return groups[left.values().next().value!];
+}
+
+// A method at one value of a sweep: of several draws or seeds the mean, with its standard deviation as interval.
+export interface Step {
+  method: string;
+  value: string;
+  x: number; // the value, or its place where one is no number
+  scores: Doc; // NAME and NAME_ci
+  models: number | null;
+  cost: number | null;
+}
+export interface Sweep {
+  key: string;
+  scores: Score[];
+  values: string[];
+  numbers: boolean; // x is the value
+  methods: string[];
+  steps: Step[];
+  spread: string; // what an interval is
+}
+
+export function sweepOf(d: Documents): Sweep | null {
+  const rows: Doc[] = d.sweep?.rows ?? [];
+  const seeds = d.sweep?.key === "seed";
+  const summary: Doc[] = rows.length && !seeds ? (d.sweep!.summary ?? []) : [];
+  const values = [...new Set(rows.map((row) => row.value as string))];
+  const gaps = values.slice(1).map((value, i) => Number(value) - Number(values[i]));
+  const numbers = gaps.every((gap) => gap > 0 && gap < 10 * Math.min(...gaps)); // on a scale; others have places
+  const scores = scoresOf(taskOf(d), d.sweep?.metric).filter((score) => rows.length && rows.every((row) => isNumber(row[score.key])) &&
+    summary.every((row) => isNumber(row[score.key + "_mean"])));
+  if (!scores.length) return null;
+  const steps = (summary.length ? summary : rows).map((row): Step => {
+    const means: Doc = summary.length ? {} : row;
+    if (summary.length)
+      for (const { key } of scores) {
+        const [mean, sd] = [row[key + "_mean"], row[key + "_sd"]];
+        means[key] = mean;
+        if (isNumber(sd)) means[key + "_ci"] = [mean - sd, mean + sd];
+      }
+    const same = rows.filter((one) => one.method === row.method && one.value === row.value && isNumber(one.flops_rel));
+    return { method: row.method, value: row.value, x: numbers ? Number(row.value) : values.indexOf(row.value), scores: means,
+      models: row.models_mean ?? row.models ?? null, cost: same.length ? same.reduce((sum, one) => sum + one.flops_rel, 0) / same.length : null };
+  }).filter((step) => scores.every((score) => isNumber(step.scores[score.key])));
+  return steps.length ? { key: name(d.sweep!.key), scores, values, numbers, methods: [...new Set(steps.map((step) => step.method))], steps,
+    spread: summary.length ? "standard deviations of the draws" : "95% bootstrap intervals" } : null;
 }
 
 // Classes, categories, labels or outputs with their scores.
@@ -298,6 +348,23 @@ export function partsOf(d: Documents): Parts | null {
     return table(doc.outputs, "output", "", "", SCORES.regression[2], SCORES.regression.filter((s) => s.key !== "r2"), doc.r2);
   return table(doc.per_class, "class", "Rows", "samples", share("top1", "Right", "share of the class's rows that are right"),
     [share("precision", "Precision", "share of the predictions of the class that are right"), SCORES.classification[0]], doc.top1);
+}
+
+// Conditions, splits, domains and groups of rows, each a list of its own.
+export function slicesOf(d: Documents): Parts[] {
+  const doc = d.evaluate ?? {};
+  const [first, ...more] = scoresOf(taskOf(d), doc.metric);
+  const score = taskOf(d) === "classification" ? share("top1", "Right", "share of the rows that are right") : first;
+  const columns = [first, ...more].filter((one) => one.key !== score.key);
+  if (isNumber(doc.ranges?.[0]?.coverage)) columns.unshift({ key: "coverage", name: `${Math.round(100 * doc.ranges[0].level)}% intervals hold`, up: true, percent: true, what: "share of the values within their intervals" });
+  if (doc.ranges) columns.unshift({ key: "bias", name: "Bias", up: false, digits: -1, what: "mean of prediction minus target" });
+  const lists: [string, Doc[] | undefined, (one: Doc) => string][] = [
+    ["range of predictions", doc.ranges, (one) => `${short(one.low)} to ${short(one.high)}`],
+    ["condition", doc.conditions, (one) => [one.kind ?? one.shift, one.severity].filter((part) => part !== null && part !== undefined).join(" ")],
+    ["split", doc.splits, (one) => one.split], ["domain", doc.domains, (one) => one.domain], ["group", doc.group_scores, (one) => String(one.group)]];
+  return lists.filter(([, list]) => Array.isArray(list) && list.length > 1 && isNumber(list[0][score.key])).map(([one, list, label]) => ({
+    one, score, columns, counts: "Rows", overall: isNumber(doc[score.key]) ? doc[score.key] : null,
+    parts: list!.map((part) => ({ name: name(label(part)), count: part.samples ?? doc.samples ?? 0, score: isNumber(part[score.key]) ? part[score.key] : null, more: part })) }));
 }
 
 // Pairs of label and prediction, the most frequent first; null where none are known.

@@ -1,8 +1,8 @@
 // The page: sections from the documents, each a question, its answer, a paragraph and a chart.
-import { answers, checksOf, halfSentence, memberSentence, overconfidence, pathSentence, value, verdictOf, type Answer } from "./answers";
+import { answers, checksOf, commands, FAR, halfSentence, memberSentence, overconfidence, pathSentence, rangeSentence, ruleSentence, value, verdictOf, type Answer } from "./answers";
 import { heat, interval, plot, repaint, table, type Column, type Point } from "./charts";
-import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, stackName, taskOf, verdict,
-  type Board, type Doc, type Documents, type Member, type Part, type Row, type Score } from "./data";
+import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict,
+  type Board, type Doc, type Documents, type Member, type Part, type Parts, type Row, type Score, type Step, type Sweep } from "./data";
 import { h, s } from "./dom";
 import { capital, counted, isNumber, name, number, percent, probability, short, units, whole, wilson } from "./text";
 
@@ -12,8 +12,8 @@ type Content = (Node | string | null)[];
 
 const figure = (title: string, note: string, ...chart: Node[]) =>
   h("figure", {}, h("figcaption", {}, h("strong", {}, title), note && h("span", {}, note)), ...chart);
-const paragraph = (text: string) => (text.trim() ? h("p", {}, text) : null);
-const details = (summary: string, ...content: Node[]) => h("details", {}, h("summary", {}, summary), ...content);
+const paragraph = (text: string) => (text.trim() ? h("p", {}, text) : "");
+const details = (summary: string, ...content: (Node | string)[]) => h("details", {}, h("summary", {}, summary), ...content);
 const pairs = (list: [string, string][], kind?: string) => h("dl", { class: kind }, ...list.flatMap(([key, text]) => [h("dt", {}, key), h("dd", {}, text)]));
 
 // ---- better ----
@@ -35,10 +35,10 @@ function methods(of: Board): HTMLElement {
           ci(row) ? `${value(score, ci(row)![0])} to ${value(score, ci(row)![1])}` : value(score, row.scores[score.key]), row.mine) });
     if (rows.some((row) => isNumber(row.p?.[score.key])))
       columns.push({ name: "p", title: "adjusted p-value of a paired test against the stack", value: (row) => row.p?.[score.key] ?? null, cell: (row) => probability(row.p?.[score.key]) });
-    else if (rows.some((row) => row.difference?.[score.key + "_ci"]))
+    if (rows.some((row) => row.difference?.[score.key + "_ci"]))
       columns.push({ name: "Difference", narrow: true, title: "from the stack, with the 95% interval of the paired difference", value: (row) => row.difference?.[score.key] ?? null,
         cell: (row) => difference(row, score) });
-    for (const other of of.scores.filter((one) => one !== score).slice(0, 3))
+    for (const other of of.scores.filter((one) => one !== score).slice(0, rows.some((row) => row.p && row.difference) ? 2 : 3))
       columns.push({ name: capital(other.name), title: other.what, narrow: true, value: (row) => row.scores[other.key] ?? null, cell: (row) => value(other, row.scores[other.key]) });
     if (of.source !== "fit") {
       columns.push({ name: "Models", narrow: true, value: (row) => row.models, cell: (row) => (row.models === null ? "–" : whole(row.models)) });
@@ -59,16 +59,42 @@ function difference(row: Row, score: Score): Node | string {
   return h("span", {}, text(at), ci ? h("small", { class: "ci" }, ` ${text(ci[0])} to ${text(ci[1])}`) : "");
 }
 
+function sweep(of: Sweep): Content {
+  const score = of.scores[0];
+  const [y, ci] = [(step: Step) => step.scores[score.key] as number, (step: Step) => step.scores[score.key + "_ci"] as [number, number] | undefined];
+  const points = of.steps.map((step): Point => ({ x: step.x, y: y(step), low: ci(step)?.[0], high: ci(step)?.[1], group: step.method,
+    label: of.methods.length > 1 && of.steps.filter((one) => one.method === step.method).pop() === step ? name(step.method) : undefined,
+    text: `${name(step.method)}, ${of.key} ${name(step.value)}: ${score.name} ${value(score, y(step))}${ci(step) ? ` (${value(score, ci(step)![0])} to ${value(score, ci(step)![1])})` : ""}` }));
+  const place = (x: number) => (!of.numbers ? name(of.values[x] ?? "") : Math.abs(x) >= 1e4 ? units(x) : String(Number(x.toPrecision(6))));
+  const columns: Column<Step>[] = [
+    { name: capital(of.key), text: true, value: (step) => step.x, cell: (step) => name(step.value) },
+    ...(of.methods.length > 1 ? [{ name: "Method", text: true, value: (step: Step) => step.method, cell: (step: Step) => name(step.method) }] : []),
+    ...of.scores.slice(0, 4).map((one, i): Column<Step> => ({ name: capital(one.name), title: one.what, narrow: i > 1, value: (step) => step.scores[one.key],
+      cell: (step) => (i ? value(one, step.scores[one.key]) : h("b", {}, value(one, step.scores[one.key]))) })),
+    { name: "Models", value: (step) => step.models, cell: (step) => (isNumber(step.models) ? number(step.models, Number.isInteger(step.models) ? 0 : 1) : "–") },
+    ...(of.steps.some((step) => step.cost !== null) ? [{ name: "Cost", title: "FLOPs relative to running all models", value: (step: Step) => step.cost, cell: (step: Step) => percent(step.cost) }] : []),
+  ];
+  return [paragraph(`Every value was scored on the same ${counted(d.sweep!.samples ?? d.sweep!.images ?? 0, "row")} of split ${name(d.sweep!.split)}${d.sweep!.scored === "nested" ? ", each row by fits that did not see it" : ""}.` +
+      (points.some((point) => point.low !== undefined) ? ` Lines are ${of.spread}; the same rows were used throughout, so that differences are surer than intervals that overlap suggest.` : "")),
+    of.values.length > 1 ? figure(`${capital(score.name)} over ${of.key}`, `${score.up ? "Higher" : "Lower"} is better.`,
+      plot({ title: `${score.name} over ${of.key}`, points, x: { label: of.key, format: place }, y: { label: score.name, format: (v) => value(score, v) }, line: true })) : null,
+    table(`Scores over ${of.key}`, columns, of.steps, [0, false])];
+}
+
 function better(): Content {
+  const swept = sweepOf(d);
+  if (swept) return sweep(swept);
   if (!board) return [];
-  const rows = counted(board.samples, board.unit);
+  const rows = counted(board.samples, board.unit) + (d.evaluate?.conditions ? ` in each of ${whole(d.evaluate.conditions.length)} conditions` : "");
   const how = board.source === "fit"
     ? `The stack's scores are nested: each of the ${rows} was predicted by fits that did not see it. A test needs other rows: run “corestack report” on a split that the fit did not see.`
+    : board.source === "nested"
+    ? `Each of the ${rows} was predicted by fits that did not see it. “Clearly” means p\u00a0<\u00a00.05 in a paired t-test, adjusted for the number of rules.`
     : `Every method was scored on the same ${rows} of split ${board.split}${d.evaluate?.seen_in_fitting ? "" : ", which its fit did not see"}. ` +
       (d.compare?.repetitions ? `Scores are means over ${d.compare.repetitions.length} repetitions. ` : "") +
-      (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p\u00a0<\u00a00.05 in a paired test (${name(d.compare?.adjustment ?? "")}).`
+      (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p\u00a0<\u00a00.05 in a paired test (${name((d.compare ?? d.evaluate)?.adjustment ?? "")}).`
         : board.rows.some((row) => verdict(board, row) !== "untested") ? "Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means that the 95% interval of the paired difference leaves out 0." : "");
-  return [paragraph(how), methods(board)];
+  return [paragraph(`${how} ${ruleSentence(d)}`), methods(board)];
 }
 
 // ---- which ----
@@ -93,11 +119,16 @@ function members(): HTMLElement | null {
   const list = membersOf(d);
   const score = memberScore(d);
   if (!list.length) return null;
-  const weights = list.flatMap((m) => (isNumber(m.weight) ? [m.weight] : []));
+  const lost = list.flatMap((m) => (isNumber(m.scores.loss_without) ? [m.scores.loss_without] : []));
+  const weights = lost.length ? lost : list.flatMap((m) => (isNumber(m.weight) ? [m.weight] : []));
   const [low, high] = [Math.min(0, ...weights), Math.max(0, ...weights)];
   const columns: Column<Member>[] = [{ name: "Model", text: true, value: (m) => m.name,
     cell: (m) => h("span", {}, name(m.name), m.why ? h("small", { class: "why" }, m.why) : "") }];
-  if (weights.length)
+  if (lost.length)
+    columns.push({ name: "Loss without it", title: "rise of the nested loss, and its standard error", text: true, value: (m) => m.scores.loss_without ?? null,
+      cell: (m) => (isNumber(m.scores.loss_without) ? h("span", { class: "weight", title: `± ${number(m.scores.loss_without_se, 4)}` },
+        h("span", { class: "n" }, number(m.scores.loss_without, 4)), bar(m.scores.loss_without, low, high)) : "–") });
+  else if (weights.length)
     columns.push({ name: "Weight", title: "in the first pool of the blend", text: true, value: (m) => m.weight,
       cell: (m) => (isNumber(m.weight) ? h("span", { class: "weight" }, h("span", { class: "n" }, number(m.weight, 2)), bar(m.weight, low, high)) : "–") });
   if (score) columns.push({ name: `${capital(score.name)} alone`, title: "out of fold", value: (m) => m.scores[score.key], cell: (m) => value(score, m.scores[score.key]) });
@@ -135,15 +166,19 @@ function which(): Content {
 
 function reliability(title: string, bins: Doc[] | undefined): Node | null {
   const filled = (bins ?? []).filter((bin) => bin.count);
+  const pixels = taskOf(d) === "segmentation";
   if (!filled.length) return null;
   const points = filled.map((bin): Point => {
     const [low, high] = wilson(bin.accuracy, bin.count);
+    if (pixels)
+      return { x: bin.confidence, y: bin.accuracy, kind: Math.abs(bin.confidence - bin.accuracy) > FAR && (bin.confidence < low || bin.confidence > high) ? "off" : undefined,
+        text: `Confidence ${percent(bin.lower, 0)} to ${percent(bin.upper, 0)}: ${counted(bin.count, "pixel")}, mean confidence ${percent(bin.confidence)}, right ${percent(bin.accuracy)}` };
     return { x: bin.confidence, y: bin.accuracy, low, high, kind: low <= bin.confidence && bin.confidence <= high ? undefined : "off",
       text: `Confidence ${percent(bin.lower, 0)} to ${percent(bin.upper, 0)}: ${counted(bin.count, "row")}, mean confidence ${percent(bin.confidence)}, right ${percent(bin.accuracy)} (95% interval ${percent(low, 0)} to ${percent(high, 0)})` };
   });
   const off = points.filter((point) => point.kind === "off").length;
   const shares = (x: number) => percent(x, 0);
-  return figure(title, off ? `In ${off} of ${counted(points.length, "bin")} (orange) the interval misses the diagonal.` : `In all ${counted(points.length, "bin")} the interval covers the diagonal.`,
+  return figure(title, pixels ? `${off} of ${counted(points.length, "bin")} (orange) are clearly more than ${percent(FAR, 0)} off the diagonal.` : off ? `In ${off} of ${counted(points.length, "bin")} (orange) the interval misses the diagonal.` : `In all ${counted(points.length, "bin")} the interval covers the diagonal.`,
     plot({ title: `Reliability of ${title.toLowerCase()}`, points, x: { label: "confidence", domain: [0, 1], format: shares }, y: { label: "share that is right", domain: [0, 1], format: shares },
       diagonal: true, square: true, bars: filled.map((bin) => ({ from: bin.lower, to: bin.upper, value: bin.count })) }));
 }
@@ -154,8 +189,8 @@ function trust(): Content {
     h("span", { class: "icon", role: "img", "aria-label": icons[check.state][1] }, icons[check.state][0]), h("div", {}, h("strong", {}, check.what), h("span", {}, check.detail)))));
   const bins: Doc[] | undefined = d.evaluate?.reliability;
   const over = overconfidence(bins);
-  const text = over === null ? null : paragraph(`The stack is on average ${over > 0 ? "over" : "under"}confident by ${percent(Math.abs(over))} (ECE ${number(d.evaluate!.ece)}). ` +
-    "A point on the diagonal means that of the rows with 90% confidence, 90% are right. Grey bars show how many rows there are, on a square-root scale.");
+  const text = over === null ? null : paragraph(`The stack is on average ${over > 0 ? "over" : "under"}confident by ${percent(Math.abs(over))} (ECE ${number(d.evaluate!.ece)}). ${rangeSentence(d, bins)} ` +
+    `A point on the diagonal means that of the ${taskOf(d) === "segmentation" ? "pixels" : "rows"} with 90% confidence, 90% are right. Grey bars show how many there are, on a square-root scale.`);
   const charts = [reliability("The stack", bins), reliability("The best single model", d.evaluate?.baselines?.[0]?.reliability)].filter((chart) => chart !== null);
   return [list, text, charts.length ? h("div", { class: "pair even" }, ...charts) : null];
 }
@@ -169,7 +204,15 @@ function cost(): Content {
     isNumber(bytes) && `the model file has ${whole(bytes / 1024)} KiB`].filter(Boolean).join(", ");
   const content: Content = [paragraph(`${text && capital(text) + "."} ${halfSentence(d)}`)];
   const score = board?.scores[0];
-  if (front.length > 1) {
+  const swept = sweepOf(d);
+  if (swept) {
+    const one = swept.scores[0];
+    const points = swept.steps.filter((step) => step.cost).map((step): Point => ({ x: step.cost!, y: step.scores[one.key], group: step.method,
+      label: swept.methods.length > 1 && swept.steps.filter((other) => other.method === step.method).pop() === step ? name(step.method) : undefined,
+      text: `${name(step.method)}, ${swept.key} ${name(step.value)}: ${one.name} ${value(one, step.scores[one.key])} at ${percent(step.cost)} of the cost of all models` }));
+    content.push(figure(`${capital(one.name)} against cost`, `${one.up ? "Higher" : "Lower"} and further left is better.`,
+      plot({ title: `${one.name} against cost`, points, x: { label: "cost relative to all models", log: true, format: (x) => percent(x, x < 0.01 ? 1 : 0) }, y: { label: one.name, format: (v) => value(one, v) }, line: true })));
+  } else if (front.length > 1) {
     const points = front.map((p): Point => ({ x: p.flops, y: p.loss, kind: p.kept ? "mine" : undefined, label: p.kept ? "this stack" : undefined,
       text: `${counted(p.size, "model")}: held-out loss ${number(p.loss, 4)}, ${units(p.flops)}FLOPs${p.kept ? " (this stack)" : ""}` }));
     content.push(figure("Held-out loss against cost", "Sets of models that no cheaper set beats. Lower and further left is better.",
@@ -180,7 +223,32 @@ function cost(): Content {
     content.push(figure(`${capital(score.name)} against cost`, `${score.up ? "Higher" : "Lower"} and further left is better.`,
       plot({ title: `${score.name} against cost`, points, x: { label: "cost relative to all models", log: true, format: (x) => percent(x, x < 0.01 ? 1 : 0) }, y: { label: score.name, format: (x) => value(score, x) } })));
   }
-  return content;
+  return [...content, ...cascade()];
+}
+
+// Rows with their answer by what they have cost, and the members in the order in which they run.
+function cascade(): Content {
+  const found: Doc | undefined = d.fit?.cascade ?? d.show?.cascade;
+  const stages: Doc[] = found?.stages ?? [];
+  if (!found?.stops || stages.length < 2) return [];
+  const unit = found.cost_of === "flops" ? "FLOPs" : found.cost_of === "latency_ms" ? "time" : "members";
+  let sum = 0;
+  const points = stages.map((stage): Point => {
+    sum += stage.stopped;
+    return { x: stage.cost, y: sum, kind: isNumber(stage.threshold) ? undefined : "other",
+      text: `After ${name(stage.member)} (${counted(stage.members, "model")}, ${percent(stage.cost)} of the ${unit}) ${percent(sum)} of the rows have their answer${isNumber(stage.threshold) ? `, those above a probability of ${number(stage.threshold, 4)}` : ""}` };
+  });
+  const risk = found.risk === "disagreement" ? "are decided otherwise than by the whole stack" : `have the risk “${name(found.risk)}”`;
+  return [figure("The cascade: rows that have their answer", "The models run one after another, and a row stops where its probability is high enough.",
+    plot({ title: "Rows with their answer by cost", points, x: { label: `${unit} relative to the whole stack`, domain: [0, 1], format: (x) => percent(x, 0) }, y: { label: "rows with their answer", domain: [0, 1], format: (x) => percent(x, 0) }, line: true })),
+    paragraph(`A row costs ${percent(found.cost, 0)} of the stack's ${unit} on average. Of ${counted(found.tested, "row")} that the thresholds were not chosen on, ${whole(found.failed)} ${risk}` +
+      (isNumber(found.bound) ? `: at most ${percent(found.bound, 2)} of new rows, with ${percent(found.confidence, 0)} confidence` : "") + `. NLL changes by ${number(found.nll_change, 4)}.`),
+    details(`The ${stages.length} stages`, table("Stages of the cascade", [
+      { name: "Runs next", text: true, value: (stage: Doc) => stage.members, cell: (stage: Doc) => name(stage.member) },
+      { name: "Cost so far", value: (stage: Doc) => stage.cost, cell: (stage: Doc) => percent(stage.cost, 2) },
+      { name: "Stops above", title: "probability from which a row stops", value: (stage: Doc) => stage.threshold ?? null, cell: (stage: Doc) => (isNumber(stage.threshold) ? number(stage.threshold, 4) : "–") },
+      { name: "Rows that stop", value: (stage: Doc) => stage.stopped, cell: (stage: Doc) => percent(stage.stopped) },
+    ], stages, [0, false]))];
 }
 
 // ---- wrong ----
@@ -207,8 +275,7 @@ function confusion(): Node | null {
       text: (i, j) => (i === j ? `${className(i)} itself` : `${className(i)} taken for ${className(j)}: ${counted(at(i, j), unit)}`) }));
 }
 
-function parts(): HTMLElement | null {
-  const found = partsOf(d);
+function parts(found: Parts | null): HTMLElement | null {
   if (!found) return null;
   const score = found.score;
   const ci = (part: Part): [number, number] | null => (score.key === "top1" && part.count && part.score !== null ? wilson(part.score, part.count) : null);
@@ -223,12 +290,19 @@ function parts(): HTMLElement | null {
       value: (part) => part.more[column.key] ?? null, cell: (part) => value(column, part.more[column.key]) })),
   ];
   if (found.counts) columns.push({ name: found.counts, value: (part) => part.count, cell: (part) => whole(part.count) });
-  const made = table(`Scores by ${found.one}`, columns, found.parts, [1, false]);
-  return found.parts.length > 60 ? details(`All ${found.parts.length} by ${found.one}`, made) : made;
+  const made = table(`Scores by ${found.one}`, columns, found.parts, [1, !score.up]);
+  return found.parts.length > 60 ? details(`All ${found.parts.length} ${found.one.replace(/y$/, "ie").replace(/s$/, "se")}s`, made) : found.one === "class" ? made : figure(`By ${found.one}`, "", made);
 }
 
 function worst(): Node | null {
   const rows: Doc[] = d.evaluate?.worst ?? [];
+  if (rows.length && isNumber(rows[0].target))
+    return details("Rows with the largest errors", table("Rows with the largest errors", [
+      { name: "Row", text: true, value: (row) => String(row.id ?? row.row), cell: (row) => name(row.id ?? row.row) },
+      { name: "Target", value: (row) => row.target, cell: (row) => short(row.target) },
+      { name: "Prediction", value: (row) => row.predicted, cell: (row) => short(row.predicted) },
+      { name: "Error", value: (row) => Math.abs(row.predicted - row.target), cell: (row) => short(row.predicted - row.target) },
+    ], rows, [3, true]));
   return rows.length ? details("Rows that surprised it most", table("Rows with the highest loss", [
     { name: "Row", text: true, value: (row) => String(row.id ?? row.row), cell: (row) => name(row.id ?? row.row) },
     { name: "Label", text: true, value: (row) => className(row.label), cell: (row) => className(row.label) },
@@ -239,9 +313,60 @@ function worst(): Node | null {
 }
 
 function wrong(): Content {
-  const [left, right] = [confusion(), parts()];
+  const [left, right] = [confusion(), parts(partsOf(d))];
   const beside = left && right && taskOf(d) === "classification" && d.evaluate!.classes <= 12;
-  return [...(beside ? [h("div", { class: "pair" }, left, right)] : [left, right]), worst()];
+  return [...(beside ? [h("div", { class: "pair" }, left, right)] : [left, right]), worst(), ...slicesOf(d).map(parts)];
+}
+
+// ---- changed ----
+
+// A measure of a member beside that of the fit.
+function drift(of: Doc | undefined, shares = true): Node | string {
+  if (!of || !isNumber(of.value)) return "–";
+  const text = (x: number) => (shares ? percent(x) : number(x));
+  const said = of.fit || !shares ? `${text(of.value)} (${text(of.fit)})` : text(of.value);
+  return of.flag ? h("b", {}, said + " !") : said;
+}
+
+const evidence = (x: number) => (x > 1e6 ? "> 1,000,000" : short(x));
+
+function changed(): Content {
+  const found: Doc = d.monitor!;
+  const batches: Doc[] = found.batches ?? [];
+  const last = batches[batches.length - 1];
+  const log = (x: number) => Math.log10(Math.max(x, 1e-3));
+  const points = batches.map((batch, i): Point => ({ x: i + 1, y: log(batch.evidence), kind: batch.alarm ? "off" : undefined,
+    text: `${name(batch.batch)}: evidence ${evidence(batch.evidence)} after it, at most ${evidence(batch.evidence_alone)} in it alone; ${counted(batch.tested, "row")}` }));
+  const columns: Column<Doc>[] = [
+    { name: "Batch", text: true, value: (batch) => batch.place, cell: (batch) => name(batch.batch) },
+    { name: "Rows", value: (batch) => batch.tested, cell: (batch) => whole(batch.tested) },
+    { name: "Evidence", title: "after the batch", value: (batch) => batch.evidence, cell: (batch) => evidence(batch.evidence) },
+    { name: "Alone", title: "largest evidence of a test of this batch by itself", narrow: true, value: (batch) => batch.evidence_alone, cell: (batch) => evidence(batch.evidence_alone) },
+    { name: "Right, expected", title: "without labels, with its typical error", value: (batch) => batch.expected?.top1 ?? null,
+      cell: (batch) => (isNumber(batch.expected?.top1) ? `${percent(batch.expected.top1)} ± ${percent(batch.expected.error)}` : "–") },
+  ];
+  if (batches.some((batch) => isNumber(batch.observed?.top1)))
+    columns.push({ name: "Right, by labels", value: (batch) => batch.observed?.top1 ?? null, cell: (batch) => percent(batch.observed?.top1) });
+  const list = table("Batches", columns, batches.map((batch, i) => ({ ...batch, place: i })), [0, false]);
+  const members: Doc[] = [...(last?.stack ?? []), ...(last?.members ?? [])];
+  const flags = (m: Doc) => ["entropy", "disagreement", "missing", "classes"].filter((key) => m[key]?.flag).length;
+  const drifts = members.length ? table("Drift of the models", [
+    { name: "Model", text: true, value: (m: Doc) => m.name ?? "", cell: (m: Doc) => h("span", {}, m.name === null ? "the stack" : name(m.name),
+      m.classes?.flag && m.largest_change ? h("small", { class: "why" }, `class ${name(m.largest_change.class ?? "others")}: ${percent(m.largest_change.share)} instead of ${percent(m.largest_change.fit)}`) : "") },
+    { name: "Flags", value: flags, cell: (m: Doc) => whole(flags(m)) },
+    { name: "Entropy (fit)", title: "mean entropy of its probabilities", value: (m: Doc) => m.entropy?.value ?? null, cell: (m: Doc) => drift(m.entropy, false) },
+    { name: "Disagreement (fit)", title: "share of rows where it differs from the stack", value: (m: Doc) => m.disagreement?.value ?? null, cell: (m: Doc) => drift(m.disagreement) },
+    { name: "Classes moved", title: "half the sum of changes of the shares of predicted classes", narrow: true, value: (m: Doc) => m.classes?.value ?? null, cell: (m: Doc) => drift(m.classes) },
+    { name: "Missing (fit)", narrow: true, value: (m: Doc) => m.missing?.value ?? null, cell: (m: Doc) => drift(m.missing) },
+  ], members, [1, true], (m) => (m.name === null ? "mine" : "")) : null;
+  return [paragraph(`Each row bets against “like the rows of the fit”, without labels. Evidence of ${whole(found.evidence_alarm)} is an alarm; it happens by chance in at most ${percent(found.alpha, 0)} of such tests. ` +
+      (isNumber(found.fit?.top1) ? `Of the rows of the fit, ${percent(found.fit.top1)} were right. ` : "") +
+      (found.alarm && d.evaluate ? "The scores above are those of the stack alone; “corestack predict” gives the average of all models a part where rows are unlike those of the fit." : "")),
+    batches.length > 1 ? figure("Evidence over the batches", "On a logarithmic scale. It falls while rows are like those of the fit. An alarm stays.",
+      plot({ title: "Evidence over the batches", points, x: { label: "batch", format: (x) => (Number.isInteger(x) ? String(x) : "") }, y: { label: "evidence", format: (v) => (Number.isInteger(v) ? (v < 0 ? String(10 ** v) : units(10 ** v)) : "") },
+        line: true, mark: { y: log(found.evidence_alarm), label: "alarm" } })) : null,
+    batches.length > 40 ? details(`All ${batches.length} batches`, list) : batches.length ? list : null,
+    drifts ? details(`Drift of each model in batch ${name(last.batch)}: ${counted(last.flags ?? 0, "flag")}`, paragraph("A flag (!) is a value that is unlikely for rows like those of the fit; of such batches 1 in 100 has any. Models that predict a test split are often fitted on more rows than those of the fit, which alone can move their entropy."), drifts) : null];
 }
 
 // ---- made ----
@@ -251,12 +376,14 @@ function made(): Content {
   const changed = Object.entries((d.show?.changed ?? {}) as Doc).map(([key, to]) => `${name(key)}=${name(to?.value ?? to?.model ?? JSON.stringify(to))}`);
   const learners: Doc[] = (d.show?.learners ?? []).filter((learner: Doc) => learner.weight > 0);
   const list: [string, string | null][] = [
+    ["Commands", commands(d) || null],
     ["Model", d.show?.model ? `${name(d.show.model)}, ${whole(d.show.bytes)} bytes` : null],
     ["Fitted on", isNumber(fitted.samples) ? `pool with hash ${name(fitted.pool_hash)}: ${counted(fitted.members, "model")}, ${counted(fitted.samples, "sample")} of split ${name(fitted.split)}, ${counted(fitted.folds, "fold")}` : null],
     ["Blend", learners.length ? learners.map((learner) => `${name(learner.name)} ${percent(learner.weight, 0)}`).join(", ") : null],
     ["Changed options", d.show ? changed.join(", ") || "none" : null],
     ["Scored on", board && board.source !== "fit" ? `split ${board.split}, ${counted(board.samples, board.unit)}` : null],
     ["Intervals", isNumber((d.compare ?? d.evaluate)?.resamples) ? `${whole((d.compare ?? d.evaluate)!.resamples)} bootstrap resamples, seed ${(d.compare ?? d.evaluate)!.seed}` : null],
+    ["Varied", d.sweep ? `${name(d.sweep.key)} over ${sweepOf(d)?.values.map(name).join(", ")}; methods ${sweepOf(d)?.methods.map(name).join(", ")}` : null],
     ["This page", `corestack ${name(d.corestack)}`],
   ];
   const definitions = Object.entries((d.compare ?? d.evaluate ?? d.fit)?.definitions ?? {}) as [string, string][];
@@ -269,7 +396,7 @@ function made(): Content {
 
 // ---- the page ----
 
-const SECTIONS: Record<string, () => Content> = { better, which, trust, cost, wrong, made };
+const SECTIONS: Record<string, () => Content> = { better, which, trust, cost, wrong, changed, made };
 
 function section(answer: Answer): HTMLElement {
   return h("section", { id: answer.id, "aria-labelledby": answer.id + "-h" }, h("p", { class: "question" }, answer.question),
@@ -299,6 +426,7 @@ function lead(): string {
   const kept = membersOf(d).filter((m) => m.kept).length;
   const all = d.fit?.models_in ?? d.show?.fitted_on?.members;
   const what = d.show || d.fit ? `${d.show?.method ? `Method ${stackName(d)}` : `Preset ${stackName(d)}`}, ${kept}${isNumber(all) ? ` of ${all}` : ""} models. `
+    : d.sweep ? `${counted(sweepOf(d)?.methods.length ?? 0, "method")} over ${counted(sweepOf(d)?.values.length ?? 0, "value")} of ${name(d.sweep.key)}, on a pool of ${counted(d.sweep.models_in, "model")}. `
     : d.compare ? `${counted(board?.rows.length ?? 0, "method")} on a pool of ${counted(d.compare.models_in, "model")}. ` : "";
   const scored = d.evaluate ? `Scored on ${counted(board?.samples ?? d.evaluate.samples, board?.unit ?? "row")} of split ${name(d.evaluate.split)}${d.evaluate.seen_in_fitting ? ", which the fit saw." : ", which the fit did not see."}`
     : board ? `Scored on ${counted(board.samples, board.unit)} of split ${board.split}${board.source === "fit" ? ", each by fits that did not see it." : "."}` : "";

@@ -78,6 +78,14 @@ cst_status cst_progress(cst_context *context, const char *stage, int64_t done, i
  * own context; workers' stages are not told. */
 cst_status cst_stage(cst_context *context, const char *stage);
 
+/* For cst_context_progress. The next stage is this share of what is left of its part; else a fifth.
+ * What runs between `begin` and `end`, which takes what `begin` gave, is a part, of what was left
+ * of the part around it. At the end of a call all of it is done: told as this stage. */
+void cst_stage_share(cst_context *context, double share);
+double cst_part_begin(cst_context *context, double share);
+void cst_part_end(cst_context *context, double end);
+cst_status cst_progress_end(cst_context *context, const char *stage);
+
 /* For loops: a stage's count of tasks begins, one of them is done, it ends. Only the outermost loop
  * of a named stage counts: `begin` says whether this is it. */
 bool cst_count_begin(cst_context *context, int64_t total);
@@ -111,6 +119,8 @@ void cst_poll_done(cst_context *context);
 
 /* Whether formulas in csv files are kept (cst_context_set_formulas). */
 bool cst_context_keeps_formulas(const cst_context *context);
+/* Columns of reports as text (cst_context_set_width); 0: the default. */
+int cst_context_width(const cst_context *context);
 
 /* A child with the parent's allocator, one thread, no logger, no progress of its own and its own
  * error: for work that runs inside a parallel task. same_thread: it is used on the parent's thread.

@@ -193,6 +193,15 @@ bool cst_context_keeps_formulas(const cst_context *context) {
     return context->keeps_formulas;
 }
 
+void cst_context_set_width(cst_context *context, int columns) {
+    if (context)
+        context->width = columns > 0 ? columns : 0;
+}
+
+int cst_context_width(const cst_context *context) {
+    return context->width;
+}
+
 void cst_context_set_log(cst_context *context, cst_log_fn log, void *user) {
     if (!context)
         return;

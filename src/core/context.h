@@ -19,21 +19,31 @@ typedef struct cst_call_files {
 
 void cst_call_files_clear(cst_context *context, cst_call_files *files);
 
+/* The present stage, and where in the call it is: shares of it, from 0 to 1. */
+typedef struct cst_told {
+    char stage[CST_STAGE_CHARS]; /* what the callback was last told; empty: between stages */
+    char begun[CST_STAGE_CHARS]; /* the stage whose share it is, until it is over */
+    int64_t done;                /* read and written atomically */
+    int64_t total;
+    bool named;      /* the stage's progress is that of its outermost loop */
+    bool counting;   /* such a loop is running */
+    double from, to; /* of the stage */
+    double end;      /* of the part of the call that it belongs to */
+    double share;    /* of what is left of that part, for the next stage; 0: the usual one */
+} cst_told;
+
 /* State of one call: notices and progress. A call from a callback has one of its own, kept for the
  * next, so that the call around it finds its own as it left it. */
 struct cst_run {
-    struct cst_run *outer;       /* of the call around this one; NULL: of the outermost */
-    struct cst_run *inner;       /* NULL until there is a call from a callback */
-    int depth;                   /* of the context when the call entered */
-    bool calling;                /* a callback of the caller's runs */
-    int muted;                   /* depth of parallel loops run here: their notices are not kept */
-    int stopped;                 /* the callback said so; read and written atomically */
-    double polled;               /* when the callback was last asked, seconds */
-    char stage[CST_STAGE_CHARS]; /* what the callback was last told */
-    int64_t done;                /* read and written atomically */
-    int64_t total;
-    bool named;                  /* the stage's progress is that of its outermost loop */
-    bool counting;               /* such a loop is running */
+    struct cst_run *outer; /* of the call around this one; NULL: of the outermost */
+    struct cst_run *inner; /* NULL until there is a call from a callback */
+    int depth;             /* of the context when the call entered */
+    bool calling;          /* a callback of the caller's runs */
+    int muted;             /* depth of parallel loops run here: their notices are not kept */
+    int stopped;           /* the callback said so; read and written atomically */
+    double polled;         /* when the callback was last asked, seconds */
+    cst_told now;
+    double told;                 /* share of the call that is done; never falls */
     char about[CST_STAGE_CHARS]; /* what notices are about, with ": " behind it; or empty */
     char **notices;
     size_t notice_count;
@@ -71,6 +81,7 @@ struct cst_context {
     bool memory_given;
     int threads;
     bool keeps_formulas; /* in csv files */
+    int width;           /* of reports as text; 0: the default */
     size_t memory;       /* bytes a call may keep resident */
     cst_context *root;   /* of a worker's context: the caller's; else NULL */
     bool on_caller;      /* the worker runs on the caller's own thread */
@@ -100,6 +111,11 @@ static inline cst_context *cst_context_root(cst_context *context) {
 static inline cst_run *cst_context_told(cst_context *context) {
     return context->told ? context->told : context->run;
 }
+
+/* Around a task of a stage's loop that runs on the caller's thread, one after another. `end` takes
+ * what `begin` gave. */
+cst_told cst_turn_begin(cst_context *context);
+void cst_turn_end(cst_context *context, const cst_told *before);
 
 /* Sets what the defaults of threads and memory are made of. */
 void cst_context_may_use(cst_context *context, int cores, size_t memory);

@@ -108,9 +108,14 @@ static cst_status run_in_turn(const loop *l, bool alone) {
         cst_ranks_alone(l->context, true);
     for (int64_t i = l->next; status == CST_OK && i < l->count; i++) {
         status = cst_poll(l->context);
+        if (!l->counts) {
+            CST_THEN(l->task(l->context, l->user, i));
+            continue;
+        }
+        const cst_told before = cst_turn_begin(l->context);
         CST_THEN(l->task(l->context, l->user, i));
-        if (l->counts)
-            cst_count_one(l->context);
+        cst_turn_end(l->context, &before);
+        cst_count_one(l->context);
     }
     if (alone)
         cst_ranks_alone(l->context, false);

@@ -185,8 +185,10 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     CST_TRY(cst_evaluation_open(context, a->ops, a->pool, &a->options, false, &a->e));
     double start = cst_seconds();
     for (int s = 0; s < STAGES; s++) {
+        double end = cst_part_begin(context, 1.0 / (STAGES - s));
         CST_TRY(cst_progress(context, NAME[s], s, STAGES));
         CST_TRY(run_stage(context, a, s));
+        cst_part_end(context, end);
     }
     CST_TRY(cst_intervals_make(context, scope, &a->e, a->entries, STAGES, -1,
                                (int32_t)a->options.resamples, &intervals));

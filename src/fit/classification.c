@@ -2,6 +2,7 @@
  * "Leakage-Freeness of the Nested OOF Construction". */
 #include "fit/family.h"
 #include "fit/label.h"
+#include "fit/simple_rules.h"
 #include "stats/row_weights.h"
 #include "stats/samples.h"
 
@@ -269,6 +270,10 @@ static cst_status predict(cst_context *context, const cst_model *model, const cs
     return cst_stack_predict(context, model, view, out[0]);
 }
 
+static double row_loss(const cst_view *view, int64_t row, const float *told) {
+    return -log(fmax((double)told[cst_view_label(view, row)], CST_NLL_FLOOR));
+}
+
 /* ---- a fit of a split ---- */
 
 /* Presets that are the paper's method to the letter learn nothing of classes from other members. */
@@ -338,12 +343,19 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, float, held, ((size_t)view.rows * (size_t)view.classes));
     const cst_fold_result result = {held, (size_t)view.classes};
+    if (job->settings.nested)
+        CST_TAKE(context, scope, run.without, (size_t)view.rows * (size_t)view.members);
     CST_TRY(cst_stages_nested(context, &run, &job->source, &result, 1));
     CST_TRY(cst_fit_job_scored(context, scope, job, &later, &view));
     cst_training_pack(&job->source, (size_t)view.classes, held);
     CST_TRY(cst_metrics_weighted(context, held, view.rows, view.classes, view.labels, view.weights,
                                  0, oof));
     job->facts.oof = oof;
+    if (job->settings.nested) {
+        cst_training_pack(&job->source, (size_t)job->source.view.members, run.without);
+        CST_TRY(cst_members_missed(context, job, &view, run.without));
+        CST_TRY(cst_simple_rules(context, job, &view, held));
+    }
     return judge_metric(context, job, held);
 }
 
@@ -358,6 +370,7 @@ static cst_status measure(cst_context *context, cst_fit_job *job) {
 
 static void put_members(cst_report *report, const cst_fit_facts *facts) {
     cst_document_members(report, facts->pool, facts->members, facts->stages->reason);
+    cst_document_without(report, facts);
 }
 
 /* How members are mixed with the uniform distribution in the log-linear pool. */
@@ -376,6 +389,10 @@ static void put_mixing(cst_report *report, const cst_fit_facts *facts) {
                               model->mix[j]);
 }
 
+static void put_scores(cst_report *report, json_t *object, const void *scores) {
+    cst_document_scores(report, object, scores);
+}
+
 static void put_own(cst_report *report, const cst_fit_facts *facts) {
     static const cst_metrics unknown = {.top1 = NAN, .ece = NAN, .nll = NAN, .brier = NAN};
     const cst_domain_layer *layer = &facts->stages->domain;
@@ -392,6 +409,7 @@ static void put_own(cst_report *report, const cst_fit_facts *facts) {
     json_t *oof = cst_report_object(report, root, "oof");
     cst_document_scores(report, oof, facts->oof ? facts->oof : &unknown);
     cst_document_nested(report, oof, facts->oof != NULL);
+    cst_document_comparison(report, facts, "nll", put_scores);
     cst_report_string(report, root, "ece_definition", cst_metric_definition("ece"));
 }
 
@@ -463,6 +481,7 @@ const cst_family cst_classification_family = {
     .complete = complete,
     .last = add_domains,
     .predict = predict,
+    .row_loss = row_loss,
     .admit = admit,
     .ready = ready,
     .label = label,

@@ -53,14 +53,23 @@ static void remove_method(cst_context *context, comparison *c, int32_t m) {
         c->reference--;
 }
 
+/* Of the time that the methods from `m` on take: presets run longest. */
+static double share_of(const comparison *c, int32_t m) {
+    double sum = 0;
+    for (int32_t i = m; i < c->count; i++)
+        sum += c->entries[i].preset ? 10 : 1;
+    return (c->entries[m].preset ? 10 : 1) / sum;
+}
+
 static cst_status run_methods(cst_context *context, cst_scope *scope, comparison *c) {
     double start = cst_seconds();
+    double end = cst_part_begin(context, 0.9);
     for (int32_t m = 0; m < c->count; m++) {
         cst_entry *entry = &c->entries[m];
+        double rest = cst_part_begin(context, share_of(c, m));
         CST_TRY(cst_progress(context, entry->name, m, c->count));
-        if (entry->own)
-            continue;
-        cst_status status = cst_entry_run(context, &c->e, NULL, entry);
+        cst_status status = entry->own ? CST_OK : cst_entry_run(context, &c->e, NULL, entry);
+        cst_part_end(context, rest);
         if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
             status == CST_ERROR_UNSUPPORTED) {
             CST_TRY(cst_entry_leave_out(context, entry, c->count == 1, status));
@@ -68,145 +77,15 @@ static cst_status run_methods(cst_context *context, cst_scope *scope, comparison
             continue;
         }
         CST_TRY(status);
-        CST_TRY(cst_entry_tell(context, &c->e, entry));
+        if (!entry->own)
+            CST_TRY(cst_entry_tell(context, &c->e, entry));
     }
+    cst_part_end(context, end);
     c->seconds_methods = cst_seconds() - start;
     start = cst_seconds();
     CST_TRY(cst_intervals_make(context, scope, &c->e, c->entries, c->count, c->reference,
                                (int32_t)c->e.options->resamples, &c->intervals));
     c->seconds_intervals = cst_seconds() - start;
-    return CST_OK;
-}
-
-static void put_test(cst_report *report, json_t *list, const comparison *c, int32_t m,
-                     const cst_pair_test *test, double adjusted) {
-    json_t *t = cst_report_add_object(report, list);
-    CST_PUT(report, t, CST_S("a", c->entries[c->reference].name), CST_S("b", c->entries[m].name),
-            CST_S("metric", test->metric));
-    char resampled[40];
-    (void)cst_snprintf(resampled, sizeof resampled, "paired bootstrap over %s", c->e.ops->unit);
-    cst_report_string(report, t, "test", test->test ? test->test : resampled);
-    if (!isnan(test->df)) {
-        CST_PUT(report, t, CST_N("statistic", test->statistic), CST_N("df", test->df));
-    }
-    if (!isnan(test->difference))
-        cst_report_number(report, t, "difference", test->difference);
-    if (test->only_a >= 0) {
-        CST_PUT(report, t, CST_I("only_a", test->only_a), CST_I("only_b", test->only_b));
-    }
-    CST_PUT(report, t, CST_N("p", test->p), CST_N("p_adjusted", adjusted));
-}
-
-/* Bonferroni for each metric over the tests that there are. adjusted: as tests. */
-static cst_status adjust(cst_context *context, const comparison *c, const cst_pair_test *tests,
-                         double *adjusted) {
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, p, c->count);
-    for (int t = 0; t < CST_PAIR_TESTS_MAX; t++) {
-        int32_t count = 0;
-        for (int32_t m = 0; m < c->count; m++)
-            if (tests[m * CST_PAIR_TESTS_MAX + t].metric)
-                p[count++] = tests[m * CST_PAIR_TESTS_MAX + t].p;
-        cst_bonferroni(p, count);
-        count = 0;
-        for (int32_t m = 0; m < c->count; m++)
-            if (tests[m * CST_PAIR_TESTS_MAX + t].metric)
-                adjusted[m * CST_PAIR_TESTS_MAX + t] = p[count++];
-    }
-    return CST_OK;
-}
-
-/* A paired t-test of each method's losses, and McNemar's test. */
-static cst_status tests_of_losses(cst_context *context, const comparison *c, cst_pair_test *out) {
-    CST_SCOPE(scope);
-    cst_losses of[2] = {0};
-    CST_TRY(c->e.ops->losses(context, scope, &c->e, &c->entries[c->reference], &of[0]));
-    for (int32_t m = 0; of[0].samples > 1 && m < c->count; m++) {
-        CST_SCOPE(own);
-        cst_t_test t;
-        cst_mcnemar_test top1;
-        cst_pair_test *pair = &out[m * CST_PAIR_TESTS_MAX + 1];
-        if (m == c->reference)
-            continue;
-        CST_TRY(c->e.ops->losses(context, own, &c->e, &c->entries[m], &of[1]));
-        CST_TRY(cst_paired_t_test(context, of[0].loss, of[1].loss, of[0].samples, &t));
-        pair[0] = (cst_pair_test){.metric = of[0].metric,
-                                  .test = "paired t",
-                                  .statistic = t.t,
-                                  .df = t.df,
-                                  .difference = t.mean_difference,
-                                  .only_a = -1,
-                                  .only_b = -1,
-                                  .p = t.p};
-        if (!of[0].correct)
-            continue;
-        cst_mcnemar(of[0].correct, of[1].correct, of[0].samples, &top1);
-        pair[1].metric = "top1";
-        pair[1].test = top1.exact ? "McNemar exact" : "McNemar chi-square";
-        pair[1].only_a = top1.only_first;
-        pair[1].only_b = top1.only_second;
-        pair[1].p = top1.p;
-    }
-    return CST_OK;
-}
-
-/* A score that is tested by the bootstrap itself: test `t` of every method. */
-static void test_of_resamples(const comparison *c, const char *key, int t, cst_pair_test *out) {
-    int32_t count = 0;
-    const cst_score_spec *specs = cst_evaluation_scores(&c->e, &count);
-    for (int32_t i = 0; i < c->count * count; i++) {
-        cst_pair_test *test = &out[i / count * CST_PAIR_TESTS_MAX + t];
-        if (i / count == c->reference || strcmp(specs[i % count].key, key) != 0)
-            continue;
-        if (isnan(c->intervals.p[i])) /* the score is not defined on any resample */
-            continue;
-        test->metric = specs[i % count].key;
-        test->difference = -c->intervals.difference[i].value; /* reference less method */
-        test->p = c->intervals.p[i];
-    }
-}
-
-/* Of the metric, where it is none of the task's scores. */
-static cst_status tests_of_metric(cst_context *context, const comparison *c, cst_pair_test *out) {
-    if (!c->e.added || !c->intervals.done)
-        return CST_OK;
-    test_of_resamples(c, c->e.metric.metric->shown.key, 0, out);
-    for (int32_t m = 0; m < c->count; m++)
-        if (out[m * CST_PAIR_TESTS_MAX].metric)
-            CST_TRY(cst_metric_test(context, &c->e, c->entries[c->reference].result,
-                                    c->entries[m].result, &out[m * CST_PAIR_TESTS_MAX]));
-    return CST_OK;
-}
-
-static cst_status put_tests(cst_context *context, cst_report *report, const comparison *c) {
-    json_t *root = cst_report_root(report);
-    if (c->count < 2)
-        return CST_OK;
-    size_t cells = (size_t)c->count * CST_PAIR_TESTS_MAX;
-    bool any = false;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, cst_pair_test, tests, cells);
-    CST_NEW(context, scope, double, adjusted, cells);
-    for (size_t i = 0; i < cells; i++)
-        tests[i] = (cst_pair_test){
-            .statistic = NAN, .df = NAN, .difference = NAN, .only_a = -1, .only_b = -1, .p = NAN};
-    CST_TRY(tests_of_metric(context, c, tests));
-    if (c->e.ops->losses)
-        CST_TRY(tests_of_losses(context, c, tests));
-    for (int t = 1; !c->e.ops->losses && c->intervals.done && t < CST_PAIR_TESTS_MAX; t++)
-        if (c->e.ops->tested[t - 1])
-            test_of_resamples(c, c->e.ops->tested[t - 1], t, tests);
-    for (size_t i = 0; i < cells; i++)
-        any = any || tests[i].metric;
-    if (!any)
-        return CST_OK;
-    CST_TRY(adjust(context, c, tests, adjusted));
-    json_t *list = cst_report_list(report, root, "tests");
-    for (size_t i = 0; i < cells; i++)
-        if (tests[i].metric)
-            put_test(report, list, c, (int32_t)(i / CST_PAIR_TESTS_MAX), &tests[i], adjusted[i]);
-    cst_report_string(report, root, "adjustment",
-                      "Bonferroni over the methods compared with the reference, for each metric");
     return CST_OK;
 }
 
@@ -254,6 +133,7 @@ static cst_status put_rows(cst_context *context, cst_report *report, const compa
         json_t *row = rows[m] = cst_report_add_object(report, list);
         CST_PUT(report, row, CST_S("method", entry->name), CST_S("definition", entry->definition),
                 CST_S("detail", entry->detail));
+        cst_report_value(report, row, "rank", json_null());
         CST_TRY(cst_put_scores(context, report, row, &c->e, entry, &c->intervals, m));
         if (m != c->reference)
             cst_put_difference(report, row, &c->e, &c->intervals, m);
@@ -265,6 +145,15 @@ static cst_status put_rows(cst_context *context, cst_report *report, const compa
                                                  rows, c->count, c->reference});
 }
 
+/* What rows are ranked by: the metric, else what is tested. */
+static const char *ranking(const cst_evaluation *e) {
+    int32_t scores = 0;
+    if (e->metric.metric || e->named)
+        return e->named ? e->named : e->metric.metric->shown.key;
+    return e->ops->task == CST_TASK_CLASSIFICATION ? "nll"
+                                                   : cst_task_scores(e->ops->task, &scores)->key;
+}
+
 static cst_status fill(cst_context *context, cst_report *report, const comparison *c,
                        double start) {
     json_t *root = cst_report_root(report);
@@ -273,6 +162,7 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     if (o->resamples > 0)
         cst_report_integer(report, root, "resamples", (int32_t)o->resamples);
     cst_report_string(report, root, "reference", c->entries[c->reference].name);
+    cst_report_string(report, root, "ranked_by", ranking(&c->e));
     if (o->ood)
         cst_report_string(report, root, "ood", o->ood);
     cst_put_score_definitions(report, &c->e);
@@ -280,7 +170,9 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     for (int32_t k = 0; k < c->e.members; k++)
         cst_report_add_string(report, members, cst_pool_member_name(c->e.pool, k));
     CST_TRY(put_rows(context, report, c));
-    CST_TRY(put_tests(context, report, c));
+    cst_report_rank(report);
+    CST_TRY(cst_put_tests(context, report, &c->e, c->entries, c->count, c->reference, &c->intervals,
+                          c->entries[c->reference].name));
     CST_TRY(put_kappa(context, report, c, "kappa_gram", false));
     CST_TRY(put_kappa(context, report, c, "kappa_cka", true));
     json_t *seconds = cst_report_object(report, root, "seconds");
@@ -297,7 +189,9 @@ static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cs
     comparison c = {.e.checked = checked};
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_evaluation, &c.e);
+    double end = cst_part_begin(context, 0.1);
     CST_TRY(cst_evaluation_open(context, ops, pool, options, true, &c.e));
+    cst_part_end(context, end);
     if (findings) {
         c.e.findings = *findings;
         *findings = (cst_findings){0};

@@ -3,6 +3,7 @@
 #include "core/ranks.h"
 #include "fit/family.h"
 #include "report/scores.h"
+#include "report/table.h"
 #include "stats/samples.h"
 
 #include <math.h>
@@ -78,6 +79,37 @@ static void put_names(cst_report *report, json_t *object, const char *key, const
     for (int32_t j = 0; j < count; j++)
         cst_report_add_string(report, list,
                               cst_pool_member_name(pool, members[places ? places[j] : j]));
+}
+
+/* Those of an ascending set that another one has not, where there are some or `always`. */
+static void put_others(cst_report *report, json_t *object, const char *key, bool always,
+                       const cst_pool *pool, const int32_t *members, const int32_t *set,
+                       int32_t count, const int32_t *other, int32_t other_count) {
+    json_t *list = NULL;
+    int32_t o = 0;
+    for (int32_t j = 0; j < count; j++) {
+        while (o < other_count && other[o] < set[j])
+            o++;
+        if (o < other_count && other[o] == set[j])
+            continue;
+        list = list ? list : cst_report_list(report, object, key);
+        cst_report_add_string(report, list, cst_pool_member_name(pool, members[set[j]]));
+    }
+    if (always && !list)
+        (void)cst_report_list(report, object, key);
+}
+
+/* A set of candidates: what it has more and less than the one before, and its members, unless they
+ * are many. */
+static void put_set(cst_report *report, json_t *object, const cst_fit_facts *facts,
+                    const int32_t *set, int32_t size, const int32_t *before, int32_t before_size) {
+    const cst_stages *s = facts->stages;
+    put_others(report, object, "added", true, facts->pool, s->candidates, set, size, before,
+               before_size);
+    put_others(report, object, "removed", false, facts->pool, s->candidates, before, before_size,
+               set, size);
+    if (size <= CST_SET_LISTED)
+        put_names(report, object, "members", facts->pool, s->candidates, set, size);
 }
 
 void cst_document_weights(cst_report *report, json_t *object, const char *key,
@@ -176,10 +208,9 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
         (void)cst_snprintf(text, size, "gives every sample the same prediction");
         break;
     case CST_REASON_CAP:
-        (void)cst_snprintf(
-            text, size,
-            "exceeds the limit on members, FLOPs or latency; closest kept: %s (%s %.4f)", to,
-            measure, s->closest_value[k]);
+        (void)cst_snprintf(text, size,
+                           "left out by the limits on number or cost; closest kept: %s (%s %.4f)",
+                           to, measure, s->closest_value[k]);
         break;
     case CST_REASON_SELECTION:
         (void)cst_snprintf(text, size,
@@ -257,7 +288,8 @@ static void put_path(cst_report *report, const cst_fit_facts *facts) {
                               step->cost[c] > 0 ? step->cost[c] : NAN);
         CST_PUT(report, entry, CST_B("allowed", step->allowed),
                 CST_B("chosen", i == s->selection.chosen));
-        put_names(report, entry, "members", facts->pool, s->candidates, step->members, step->size);
+        put_set(report, entry, facts, step->members, step->size, i ? step[-1].members : NULL,
+                i ? step[-1].size : 0);
     }
 }
 
@@ -314,7 +346,8 @@ static void put_front(cst_report *report, const cst_fit_facts *facts) {
             if (p->best[c])
                 cst_report_add_string(report, best, cst_cost_key((cst_cost)c));
         cst_report_flag(report, entry, "kept", is_kept(s, p));
-        put_names(report, entry, "members", facts->pool, s->candidates, p->members, p->size);
+        put_set(report, entry, facts, p->members, p->size, i ? p[-1].members : NULL,
+                i ? p[-1].size : 0);
     }
     json_t *missing = cst_report_list(report, front, "left_out");
     for (int c = 0; c < CST_COST_COUNT; c++) {
@@ -438,6 +471,38 @@ static double relative_flops(const cst_fit_facts *facts) {
     return all > 0 ? kept / all : NAN;
 }
 
+void cst_document_without(cst_report *report, const cst_fit_facts *facts) {
+    const json_t *list = json_object_get(cst_report_root(report), "members");
+    size_t members = (size_t)facts->source->view.members;
+    for (size_t k = 0; facts->without && k < json_array_size(list); k++) {
+        bool kept = facts->stages->reason[k] == CST_REASON_KEPT;
+        CST_PUT(report, json_array_get(list, k),
+                CST_N("loss_without", kept ? facts->without[k] : NAN),
+                CST_N("loss_without_se", kept ? facts->without[members + k] : NAN));
+    }
+}
+
+void cst_document_comparison(cst_report *report, const cst_fit_facts *facts, const char *loss,
+                             cst_put_scores_fn *put) {
+    json_t *list = facts->compared_count > 0
+                       ? cst_report_list(report, cst_report_root(report), "comparison")
+                       : NULL;
+    for (int32_t i = 0; i < facts->compared_count; i++) {
+        const cst_compared *c = &facts->compared[i];
+        json_t *object = cst_report_add_object(report, list);
+        CST_PUT(
+            report, object, CST_S("method", c->name),
+            CST_S("member", c->member >= 0 ? cst_pool_member_name(facts->pool, c->member) : NULL),
+            CST_I("models", c->members), CST_N("flops_rel", c->flops_rel));
+        put(report, object, c->scores);
+        CST_PUT(report, object, CST_S("loss", loss), CST_N("difference", c->difference),
+                CST_N("se", c->se), CST_N("p", c->p), CST_N("p_adjusted", c->p_adjusted),
+                CST_S("verdict", !(c->p_adjusted < CST_SIGNIFICANT) ? "no clear difference"
+                                 : c->difference > 0                ? "worse"
+                                                                    : "better"));
+    }
+}
+
 static void put_costs(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
@@ -536,8 +601,9 @@ static cst_status put_fit(cst_context *context, cst_report *report, const cst_fi
     cst_put_metric(report, facts->metric);
     if (view->weights)
         cst_report_number(report, root, "effective_samples", cst_view_effective_rows(view));
-    if (!family->task)
-        cst_report_integer(report, root, "classes", view->classes);
+    if (!family->task || view->listed_of)
+        cst_report_integer(report, root, "classes",
+                           view->listed_of ? view->listed_of : view->classes);
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(facts->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");
@@ -651,7 +717,7 @@ cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_
 
 cst_status cst_document_no_spectrum(cst_context *context, cst_report *report, json_t *object,
                                     cst_status status) {
-    if (status != CST_ERROR_INPUT && status != CST_ERROR_NUMERIC)
+    if (status != CST_ERROR_INPUT && status != CST_ERROR_NUMERIC && status != CST_ERROR_LIMIT)
         return status;
     cst_notice(context, "the spectrum is not reported: %s", cst_last_error(context));
     cst_report_numbers(report, object, "eigenvalues", NULL, 0);

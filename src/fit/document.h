@@ -10,6 +10,18 @@
 
 #include <corestack/metrics.h>
 
+/* A simple rule on the nested folds of a fit, and a paired t-test of its loss against the fit's. */
+typedef struct cst_compared {
+    const char *name;   /* as of `compare` */
+    const void *scores; /* as facts.oof */
+    int32_t member;     /* a single one: that of all rows; -1 */
+    int32_t members;    /* that it reads, fitted on all rows */
+    double flops_rel;
+    double difference; /* of the mean loss, less that of the fit */
+    double se;
+    double p, p_adjusted; /* for the number of rules, by Bonferroni */
+} cst_compared;
+
 /* Everything a fit's document is made of. Scores are cst_metrics, or cst_value_metrics of a
  * regression. */
 typedef struct cst_fit_facts {
@@ -20,9 +32,13 @@ typedef struct cst_fit_facts {
     const cst_settings *settings;
     const cst_training *source;
     const cst_stages *stages;
-    const void *members; /* [members]: scores of each member on the split */
-    const void *oof;     /* nested scores; NULL when not asked for */
-    const void *each;    /* of a regression, with oof: [outputs] */
+    const void *members;   /* [members]: scores of each member on the split */
+    const void *oof;       /* nested scores; NULL when not asked for */
+    const void *each;      /* of a regression, with oof: [outputs] */
+    const double *without; /* [2][members], with oof: rise of the nested loss without each, and its
+                              standard error; NULL: not known */
+    const cst_compared *compared; /* [compared_count], with oof */
+    int32_t compared_count;
     const cst_findings *findings;
     const cst_noise *noise;   /* NULL: labels are not judged */
     cst_metric_choice metric; /* that is reported; NULL: none */
@@ -32,6 +48,9 @@ typedef struct cst_fit_facts {
     double seconds_nested;
     double seconds_total;
 } cst_fit_facts;
+
+/* Sets of more members than these are not listed. */
+enum { CST_SET_LISTED = 64 };
 
 /* "metric", where there is one. */
 void cst_put_metric(cst_report *report, cst_metric_choice metric);
@@ -50,8 +69,20 @@ json_t *cst_document_domains(cst_report *report, const cst_domain_map *map);
 void cst_document_weights(cst_report *report, json_t *object, const char *key,
                           const cst_fit_facts *facts, const double *values, int32_t count);
 
+/* "id" of a row of a split, or where it has none "row", from 0. pool: NULL without one. */
+void cst_document_row(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
+                      int64_t row);
+
 /* "nested" of "oof", and with `nested` false "why" its scores are null. */
 void cst_document_nested(cst_report *report, json_t *oof, bool nested);
+
+/* "loss_without" and "loss_without_se" of "members", where these are known. */
+void cst_document_without(cst_report *report, const cst_fit_facts *facts);
+
+/* "comparison", where there is one; put: as of `oof`. */
+typedef void cst_put_scores_fn(cst_report *report, json_t *object, const void *scores);
+void cst_document_comparison(cst_report *report, const cst_fit_facts *facts, const char *loss,
+                             cst_put_scores_fn *put);
 
 /* "findings" (NULL: none): a list of {kind, members, text}, at the top of a document; and with
  * `problems` the sentences alone under that key. */

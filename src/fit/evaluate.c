@@ -2,6 +2,8 @@
 #include "fit/document.h"
 #include "fit/harness.h"
 
+#include <string.h>
+
 enum { ENTRIES_MAX = 8 };
 
 cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cst_evaluation *e,
@@ -38,6 +40,10 @@ cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cs
                     .report = report, .object = root, .e = e, .entries = entries, .count = 1}));
         }
     }
+    const char *name = json_object_get(root, "split") ? "corestack" : "predictions";
+    if (count > 1)
+        cst_report_string(report, root, "reference", name);
+    CST_TRY(cst_put_tests(context, report, e, entries, count, 0, &intervals, name));
     if (resamples > 0) {
         CST_PUT(report, root, CST_I("resamples", resamples),
                 CST_I("seed", (int64_t)e->options->seed));
@@ -87,6 +93,11 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
         cst_report_string(report, root, "ood", e->options->ood);
     CST_TRY(e->ops->seen(context, e, c->model, &seen));
     cst_report_flag(report, root, "seen_in_fitting", seen);
+    if (c->baselines && !seen && strcmp(e->split, cst_evaluation_fitted(e)) == 0)
+        cst_notice(
+            context,
+            "the baselines are fitted on the rows that are scored, which flatters them: give "
+            "a pool.json whose split 'oof' has the rows of the fit, and these as split 'test'");
     return cst_put_evaluation(context, report, e, c->entries, c->count);
 }
 

@@ -55,6 +55,8 @@ struct cst_family {
     /* Arrays that a model predicts of rows of its members, [rows][classes] each. */
     cst_status (*predict)(cst_context *context, const cst_model *model, const cst_view *view,
                           float *const *out);
+    /* Loss of a row of a view by the first of these arrays; needed for a run's `without`. */
+    double (*row_loss)(const cst_view *view, int64_t row, const float *told);
 
     /* ---- a fit of a split ---- */
 

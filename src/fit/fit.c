@@ -51,13 +51,15 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     job->facts.gain = NAN;
     CST_TRY(check_cascade(context, job));
     const cst_task task = cst_pool_task(job->pool);
-    if (*job->settings.metric && !job->hints && task != CST_TASK_MULTILABEL) /* one of its scores */
+    bool own = task == CST_TASK_MULTILABEL || task == CST_TASK_TOPK; /* metrics are its scores */
+    if (*job->settings.metric && !job->hints && !own)
         CST_TRY(cst_metric_parse(context, scope, task, job->settings.metric, &job->facts.metric));
-    if (task == CST_TASK_MULTILABEL)
-        CST_TRY(cst_training_no_time(context, job->facts.options, "multilabel"));
+    if (own)
+        CST_TRY(cst_training_no_time(context, job->facts.options, cst_task_name(task)));
     CST_OWN(context, scope, cst_training, source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);
+    double end = cst_part_begin(context, 0.1);
     CST_TRY(cst_training_open(context, job->pool, split, &job->settings.folds, job->settings.seed,
                               source));
     CST_TRY(cst_metric_check_classes(context, job->facts.metric, source->view.classes));
@@ -66,21 +68,25 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     if (job->settings.checks && job->facts.findings == &job->findings)
         CST_TRY(cst_training_check(context, job->pool, split, source, job->hints, &job->findings));
     CST_TRY(family->ready(context, job));
+    cst_part_end(context, end);
     cst_settings whole = job->settings;
     whole.front = report != NULL;
     cst_costs costs = cst_training_costs(source);
     cst_run stages = cst_fit_job_run(job, &costs);
     stages.settings = &whole;
     CST_OWN(context, scope, cst_stages, &job->stages);
+    bool nested = report && job->settings.nested; /* a fit for each fold */
+    end = cst_part_begin(context, nested ? 1.0 / (1 + source->fold_count) : 0.9);
     CST_TRY(cst_stages_run(context, &stages, &job->stages));
     CST_TRY(family->label(context, job));
+    cst_part_end(context, end);
     if (report)
         CST_TRY(make_report(context, job, start, report));
     else if (cst_metric_decides(job->facts.metric))
         CST_TRY(family->score(context, job));
     if (!report && job->settings.cascade.on)
         CST_TRY(cst_fit_cascade(context, job));
-    CST_TRY(cst_progress(context, "fit", 1, 1));
+    CST_TRY(cst_progress_end(context, "fit"));
     if (model) {
         *model = job->stages.fit.model;
         job->stages.fit.model = NULL;
@@ -134,7 +140,8 @@ static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report **o
     if (family->task)
         cst_report_string(report, root, "task", family->task);
     CST_PUT(report, root, CST_S("split", job->facts.split), CST_I("samples", view->rows),
-            CST_I(family->task ? "output_count" : "classes", view->classes));
+            CST_I(family->task && !view->listed_of ? "output_count" : "classes",
+                  view->listed_of ? view->listed_of : view->classes));
     json_t *models = cst_report_list(report, root, "models");
     for (int32_t k = 0; k < view->members; k++)
         cst_report_add_string(report, models, cst_pool_member_name(job->pool, k));

@@ -144,7 +144,7 @@ static cst_status run(cst_context *context, cst_scope *scope, const cst_task_ops
     CST_TRY(ops->label(context, &f->e, f->options, &f->entry));
     if (report)
         CST_TRY(write_report(context, f, start, report));
-    return cst_progress(context, "fit", 1, 1);
+    return cst_progress_end(context, "fit");
 }
 
 cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst_pool *pool,

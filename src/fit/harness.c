@@ -199,7 +199,7 @@ cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const
 /* ---- one method ---- */
 
 /* An entry without scores. */
-static void begin_entry(const char *name, cst_entry *out) {
+void cst_entry_begin(const char *name, cst_entry *out) {
     *out = (cst_entry){.mix = CST_MIX_OTHER, .kappa_gram = NAN, .kappa_cka = NAN, .flops_rel = NAN};
     (void)cst_snprintf(out->name, sizeof out->name, "%s", name);
     for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
@@ -208,7 +208,7 @@ static void begin_entry(const char *name, cst_entry *out) {
 
 cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
                           const char *const *settings, int32_t count, cst_entry *out) {
-    begin_entry(name, out);
+    cst_entry_begin(name, out);
     if (strlen(name) >= sizeof out->name)
         return cst_fail(context, CST_ERROR_ARGUMENT, "unknown method '%.60s...'", name);
     if (!is_of_rows(e->ops) && cst_added_find(context, name))
@@ -267,15 +267,11 @@ cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, boo
 /* Members and their costs, in the pool's positions. */
 static cst_status describe(cst_context *context, const cst_evaluation *e,
                            const cst_evaluation *part, cst_entry *entry) {
-    double total = 0;
-    double mine = 0;
     CST_SCOPE(scope);
     CST_NEW(context, scope, int32_t, used, e->members);      /* in the pool */
     CST_NEW(context, scope, int32_t, mine_used, e->members); /* in the part */
     CST_NEW(context, &entry->scope, bool, uses, e->members);
     CST_NEW(context, &entry->scope, double, weights, e->members);
-    for (int32_t k = 0; k < e->members; k++)
-        total += e->source->flops[k];
     for (int32_t j = 0; j < part->members; j++) {
         int32_t k = part->positions ? part->positions[j] : j;
         weights[k] = entry->weights ? entry->weights[j] : 0;
@@ -284,11 +280,10 @@ static cst_status describe(cst_context *context, const cst_evaluation *e,
         uses[k] = true;
         mine_used[entry->models] = j;
         used[entry->models++] = k;
-        mine += e->source->flops[k];
     }
     entry->uses = uses;
     entry->weights = entry->weights ? weights : NULL;
-    entry->flops_rel = total > 0 ? mine / total : NAN;
+    entry->flops_rel = cst_training_flops_rel(e->source, uses);
     if (!*entry->detail && entry->models == 1)
         (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.250s",
                            cst_pool_member_name(e->pool, used[0]));
@@ -472,61 +467,6 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
     return CST_OK;
 }
 
-/* Rows of a table have different names, and none of them is that of a method. */
-static cst_status check_name(cst_context *context, const cst_task_ops *ops,
-                             const cst_entry *entries, int32_t count, const char *name) {
-    size_t length = strlen(name);
-    bool known =
-        strcmp(name, "all") == 0 || cst_method_describe(name) || cst_added_find(context, name);
-    if (length == 0 || length >= CST_METHOD_NAME_CHARS)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "'%.80s': a name of predictions of your own must have 1 to %d characters",
-                        name, CST_METHOD_NAME_CHARS - 1);
-    for (size_t i = 0; !known && ops->method_name(i); i++)
-        known = strcmp(name, ops->method_name(i)) == 0;
-    if (!known && cst_entries_find(entries, count, name) < 0)
-        return CST_OK;
-    return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "'%s' cannot be the name of predictions of your own: it is that of %s; give "
-                    "them another (--with NAME=FILE)",
-                    name, known ? "a method" : "another row");
-}
-
-cst_own_predictions cst_own_file(const char *path, char name[CST_METHOD_NAME_CHARS]) {
-    size_t end = path ? strlen(path) : 0;
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t first = end;
-    while (first > 0 && path[first - 1] != '/')
-        first--;
-    size_t most = end - first < CST_METHOD_NAME_CHARS ? end - first : CST_METHOD_NAME_CHARS - 1;
-    (void)cst_snprintf(name, CST_METHOD_NAME_CHARS, "%.*s", (int)most, path ? path + first : "");
-    return (cst_own_predictions){.name = name, .path = path};
-}
-
-cst_status cst_entries_add_own(cst_context *context, const cst_evaluation *e, cst_entry *entries,
-                               int32_t *count) {
-    for (int64_t i = 0; i < e->options->own_count; i++) {
-        const cst_own_predictions *given = &e->options->own[i];
-        cst_entry *entry = &entries[*count];
-        CST_TRY(check_name(context, e->ops, entries, *count, given->name));
-        begin_entry(given->name, entry);
-        *count += 1;
-        entry->own = true;
-        entry->seconds = NAN;
-        entry->definition =
-            cst_take_format(context, &entry->scope, "predictions of your own%s%s",
-                            given->path ? ": " : "", given->path ? given->path : "");
-        CST_TAKE(context, &entry->scope, entry->uses, e->members);
-        entry->result = cst_take(context, &entry->scope, 1, e->ops->result_bytes);
-        if (!entry->definition || !entry->result)
-            return CST_ERROR_MEMORY;
-        CST_TRY(e->ops->own(context, e, given, entry));
-        CST_TRY(cst_entry_metric(context, e, entry));
-    }
-    return CST_OK;
-}
-
 /* ---- intervals ---- */
 
 static cst_status make_room(cst_context *context, cst_scope *scope, size_t cells,
@@ -680,7 +620,7 @@ void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
 }
 
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry) {
-    if (entry->own)
+    if (entry->own && entry->models == 0)
         cst_report_value(report, row, "models", json_null());
     else
         cst_report_integer(report, row, "models", entry->models);
@@ -755,6 +695,7 @@ cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn 
     CST_LA();
     cst_status status = cst_report_begin(context, kind, report);
     CST_THEN(fill(context, user, *report));
+    CST_THEN(cst_progress_end(context, cst_json_text(cst_report_root(*report), "command")));
     return cst_finish_report(context, status, report);
 }
 

@@ -102,6 +102,8 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
 /* Adds the predictions of the user's own that the options give, scored. */
 cst_status cst_entries_add_own(cst_context *context, const cst_evaluation *e, cst_entry *entries,
                                int32_t *count);
+/* An entry without a method yet. */
+void cst_entry_begin(const char *name, cst_entry *out);
 /* The place of a method, or -1. */
 int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name);
 
@@ -109,6 +111,11 @@ int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *na
 cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out);
+
+/* "tests" and "adjustment" of an entry, called `name`, against the other ones of `count`. */
+cst_status cst_put_tests(cst_context *context, cst_report *report, const cst_evaluation *e,
+                         const cst_entry *entries, int32_t count, int32_t reference,
+                         const cst_intervals *intervals, const char *name);
 
 void cst_put_size(cst_report *report, const cst_evaluation *e);
 /* "task", "split", "scored", sizes, "models_in", "seed". */

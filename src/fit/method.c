@@ -320,27 +320,10 @@ static cst_status predict_model(cst_context *context, const cst_model *model, co
     return cst_stack_predict(context, model, &part, out);
 }
 
-CST_OWNED(cst_made_model)
-
-/* By the model that would be saved, which has a rule for rows that members did not predict. */
-static cst_status predict_baseline(cst_context *context, const cst_method_fit *fit,
-                                   const cst_view *view, float *out) {
-    cst_made_model made = {0};
-    int32_t count = 0;
-    CST_SCOPE(scope);
-    CST_OWN(context, scope, cst_made_model, &made);
-    CST_TRY(cst_members_used(context, fit->uses, fit->members, &made.kept, &count));
-    CST_TRY(cst_baseline_fit_model(context, &fit->baseline, made.kept, count, &made.model));
-    cst_mute(context, true); /* of every mixture, that its weights were only scaled */
-    cst_status status = predict_model(context, made.model, made.kept, count, view, out);
-    cst_mute(context, false);
-    return status;
-}
-
 cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fit,
                                   const cst_view *view, float *out) {
     CST_TRY(fit->method.added      ? cst_added_predict(context, &fit->added, view, out)
-            : fit->method.baseline ? predict_baseline(context, fit, view, out)
+            : fit->method.baseline ? cst_baseline_predict(context, &fit->baseline, view, out)
                                    : predict_model(context, fit->stages.fit.model, fit->stages.kept,
                                                    fit->stages.kept_count, view, out));
     return cst_calibrator_apply(context, &fit->calibrator, out, view->rows);
@@ -353,19 +336,6 @@ void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
     cst_calibrator_free(context, &fit->calibrator);
     cst_scope_free(&fit->scope);
     *fit = (cst_method_fit){0};
-}
-
-cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
-                            int32_t *count) {
-    *count = 0;
-    *kept = cst_alloc(context, (size_t)members, sizeof **kept);
-    if (!*kept)
-        return CST_ERROR_MEMORY;
-    for (int32_t k = 0; k < members; k++)
-        if (uses[k])
-            (*kept)[(*count)++] = k;
-    *count = *count ? *count : 1; /* a model has a member, whatever its weight */
-    return CST_OK;
 }
 
 cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_made_model *out) {

@@ -89,9 +89,6 @@ typedef struct cst_made_model {
  */
 cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out);
 cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_made_model *out);
-/* Positions of `uses` [members], or the first. *count: their number. The caller frees them. */
-cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
-                            int32_t *count);
 void cst_made_model_free(cst_context *context, cst_made_model *made);
 
 /* The same on the rows of `source` that are not in fold `fold`. */

@@ -12,14 +12,16 @@ static const double NUMBERS = 4e9;
 static const double SMOOTH_NUMBERS = 2e6; /* what smoothing takes besides */
 
 /* Tasks without metrics of their own name one of their scores. */
-static cst_status find_score(cst_context *context, const cst_evaluation *e, const char *text) {
+static cst_status find_score(cst_context *context, cst_evaluation *e, const char *text) {
     char list[256] = "";
     int32_t count = 0;
     const cst_score_spec *scores = cst_task_scores(e->ops->task, &count);
     for (int32_t s = 0; s < count; s++) {
         size_t used = strlen(list);
-        if (cst_metric_named(scores[s].key, text, strlen(text)))
+        if (cst_metric_named(scores[s].key, text, strlen(text))) {
+            e->named = scores[s].key;
             return CST_OK;
+        }
         (void)cst_snprintf(list + used, sizeof list - used, "%s%s", s ? ", " : "", scores[s].key);
     }
     if (strncmp(text, "cost=", 5) == 0)

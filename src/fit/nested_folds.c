@@ -151,16 +151,19 @@ static cst_status run_by_ranks(cst_context *context, nested_job *job) {
     int32_t folds = job->source->fold_count;
     int ranks = cst_context_ranks(context);
     int rank = cst_context_rank(context);
+    cst_stage_share(context, 0.95);
     cst_status status = cst_stage(context, "nested evaluation, one fold per rank");
     for (int32_t at = cst_training_first(job->source); status == CST_OK && at < folds;
          at += ranks) {
         int wave = folds - at < ranks ? folds - at : ranks;
+        double end = cst_part_begin(context, (double)wave / (folds - at + 1));
         cst_mute(context, true);
         cst_ranks_alone(context, true);
         if (rank < wave)
             status = nested_task(context, job, at + rank - cst_training_first(job->source));
         cst_ranks_alone(context, false);
         cst_mute(context, false);
+        cst_part_end(context, end);
         status = share_fold(context, status, job, at, 0);
         for (int r = 1; status == CST_OK && r < wave; r++)
             status = share_fold(context, status, job, at + r, r);
@@ -173,10 +176,12 @@ cst_status cst_nested_run(cst_context *context, const cst_training *source, uint
                           int32_t count) {
     nested_job job = {
         .source = source, .seed = seed, .fn = fn, .user = user, .results = results, .count = count};
-    return folds_by_ranks(context, &job)
-               ? run_by_ranks(context, &job)
-               : cst_parallel_long(context, source->fold_count - cst_training_first(source),
-                                   nested_task, &job);
+    if (folds_by_ranks(context, &job))
+        return run_by_ranks(context, &job);
+    cst_stage_share(context, 0.95);
+    CST_TRY(cst_stage(context, "nested evaluation"));
+    return cst_parallel_long(context, source->fold_count - cst_training_first(source), nested_task,
+                             &job);
 }
 
 void cst_fold_scatter(const int32_t *folds, int64_t rows, int32_t fold, size_t width,

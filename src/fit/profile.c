@@ -367,8 +367,10 @@ static cst_status run_entries(cst_context *context, cst_report *report, profile 
     CST_SCOPE(scope);
     CST_TRY(cst_entries_list(context, scope, e, METHODS, &entries, &count));
     for (int32_t m = 0; m < count; m++) {
+        double end = cst_part_begin(context, 1.0 / (count - m));
         CST_TRY(cst_progress(context, entries[m].name, m, count));
         cst_status status = fit_entry(context, e, &entries[m]);
+        cst_part_end(context, end);
         if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
             status == CST_ERROR_UNSUPPORTED) {
             CST_TRY(cst_entry_leave_out(context, &entries[m], false, status));

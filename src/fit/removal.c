@@ -333,6 +333,7 @@ cst_status cst_fit_and_drop(cst_context *context, const cst_run *run, cst_stages
         drop = false;
     }
     out->seconds_drop = cst_seconds() - start;
+    cst_stage_share(context, 0.6);
     CST_TRY(cst_stage(context, "meta-learners"));
     CST_TRY(
         run->family->fit(context, run, out->kept, out->kept_count, run->settings->drop, &out->fit));

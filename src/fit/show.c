@@ -192,6 +192,41 @@ static cst_status put_settings(cst_context *context, cst_report *report, const c
     return CST_OK;
 }
 
+/* The members of sets that are told by who joined and who left the one before. */
+static void put_sets(cst_report *report, const json_t *list) {
+    json_t *set = json_object();
+    json_t *entry;
+    json_t *name;
+    const char *key;
+    size_t i;
+    size_t j;
+    json_array_foreach(list, i, entry) {
+        json_array_foreach(json_object_get(entry, "added"), j, name) {
+            (void)json_object_set_new(set, json_string_value(name), json_null());
+        }
+        json_array_foreach(json_object_get(entry, "removed"), j, name) {
+            (void)json_object_del(set, json_string_value(name));
+        }
+        if (json_object_size(set) > CST_SET_LISTED)
+            continue;
+        json_t *names = cst_report_list(report, entry, "members");
+        json_object_foreach(set, key, name) {
+            cst_report_add_string(report, names, key);
+        }
+    }
+    json_decref(set);
+}
+
+/* What the fit's document had, as far as the model keeps it. */
+static void put_history(cst_report *report, const cst_model *model) {
+    if (json_object_size(model->history) == 0)
+        return;
+    json_t *fit = json_deep_copy(model->history);
+    cst_report_value(report, cst_report_root(report), "fit", fit);
+    put_sets(report, json_object_get(fit, "path"));
+    put_sets(report, cst_report_find(fit, "front.points"));
+}
+
 typedef struct show_call {
     const cst_task_ops *ops;
     const cst_model *model;
@@ -239,6 +274,7 @@ static cst_status fill(cst_context *context, void *user, cst_report *report) {
     put_adaptation(report, model);
     CST_TRY(put_changed(context, report, model));
     CST_TRY(put_settings(context, report, model));
+    put_history(report, model);
     return c->pool ? put_pool(context, report, c) : CST_OK;
 }
 

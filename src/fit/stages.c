@@ -2,6 +2,7 @@
  * "Leakage-Freeness of the Nested OOF Construction". */
 #include "fit/stages.h"
 #include "fit/family.h"
+#include "model/absent.h"
 
 #include <math.h>
 #include <string.h>
@@ -69,6 +70,18 @@ void cst_stages_shorten(cst_stages *out, const double *value, int32_t most) {
     }
 }
 
+/* Whether limits alone keep larger sets, which lose less, from being chosen. */
+static bool is_capped(const cst_selection *selection) {
+    const cst_select_step *path = selection->path;
+    bool better = false;
+    for (int32_t s = selection->chosen + 1; s < selection->members; s++) {
+        if (path[s].allowed)
+            return false;
+        better |= path[s].loss < path[selection->chosen].loss;
+    }
+    return better;
+}
+
 /* Selects by the rule among the members that are kept so far. */
 static cst_status choose_by(cst_context *context, const cst_run *run, cst_select_rule rule,
                             int32_t cap, bool front, cst_stages *out) {
@@ -89,9 +102,10 @@ static cst_status choose_by(cst_context *context, const cst_run *run, cst_select
         CST_TRY(run->family->choose(context, run, out->candidates, count, &options, &out->selection,
                                     front ? &out->front : NULL));
     const cst_select_step *step = &out->selection.path[out->selection.chosen];
+    bool capped = is_capped(&out->selection);
     for (int32_t j = 0; j < count; j++)
         out->reason[out->candidates[j]] =
-            cst_costs_within(run->costs, &settings->limits, &out->candidates[j], 1)
+            !capped && cst_costs_within(run->costs, &settings->limits, &out->candidates[j], 1)
                 ? CST_REASON_SELECTION
                 : CST_REASON_CAP;
     for (int32_t j = 0; j < step->size; j++) {
@@ -204,7 +218,71 @@ typedef struct nested_job {
     const cst_run *run;
     const cst_fold_result *held;
     int32_t count;
+    int32_t predicted; /* of these; the one after is the run's `without` */
 } nested_job;
+
+/* Numbers that predictions without each member may read in a fold; of more rows than few, half. */
+static const double WITHOUT_NUMBERS = 4e6;
+enum { WITHOUT_FEW = 200 };
+
+static void release_room(cst_context *context, void *room) {
+    (void)context;
+    cst_room_free(room);
+}
+
+/* The rows of `held` [rows][members] of the fold: see cst_run. kept: the model's view of the fold;
+ * told: its predictions. */
+static cst_status lose_members(cst_context *context, const nested_job *job,
+                               const cst_stages *stages, const cst_view *kept, const float *told,
+                               float *held) {
+    const cst_family *family = job->run->family;
+    const cst_model *model = stages->fit.model;
+    size_t width = job->held[0].width;
+    size_t members = (size_t)stages->members;
+    int32_t count = stages->kept_count;
+    double row_numbers = (double)count * (double)count * (double)width;
+    int64_t step = (int64_t)fmax(ceil(row_numbers * (double)kept->rows / WITHOUT_NUMBERS),
+                                 kept->rows > WITHOUT_FEW ? 2 : 1);
+    int64_t rows = (kept->rows + step - 1) / step;
+    cst_room room = {0};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, index, rows);
+    CST_NEW(context, scope, float *, parts, job->predicted);
+    CST_NEW(context, scope, uint8_t, present, count);
+    CST_NEW(context, scope, int32_t, others, count);
+    CST_NEW(context, scope, const float *, pointers, count);
+    for (size_t i = 0; i < (size_t)kept->rows * members; i++)
+        held[i] = (int64_t)(i / members) % step ? NAN : 0;
+    for (int32_t r = 0; r < job->predicted; r++)
+        CST_TAKE(context, scope, parts[r], (size_t)rows * job->held[r].width);
+    for (int64_t i = 0; i < rows; i++)
+        index[i] = kept->index ? kept->index[i * step] : i * step;
+    cst_view some = *kept;
+    some.index = index;
+    some.rows = rows;
+    CST_TRY(cst_scope_own(context, scope, release_room, &room));
+    CST_TRY(cst_room_make(context, model, &room));
+    for (int32_t j = 0; j < count && count > 1; j++) {
+        for (int32_t k = 0; k < count; k++) {
+            present[k] = k != j;
+            others[k - (k > j)] = k;
+        }
+        cst_status status = cst_room_fill(context, &room, present);
+        bool solved = status == CST_OK;
+        if (status != CST_ERROR_UNSUPPORTED && status != CST_ERROR_NUMERIC)
+            CST_TRY(status);
+        cst_view part = cst_view_members(&some, others, count - 1, pointers);
+        if (solved)
+            CST_TRY(family->predict(context, &room.model, &part, parts));
+        for (int64_t i = 0; i < rows; i++) {
+            double before = family->row_loss(&some, i, told + (size_t)(i * step) * width);
+            double after = family->row_loss(&some, i, parts[0] + (size_t)i * width);
+            held[(size_t)(i * step) * members + (size_t)stages->kept[j]] =
+                solved ? (float)(after - before) : NAN;
+        }
+    }
+    return CST_OK;
+}
 
 static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
     const nested_job *job = user;
@@ -226,6 +304,8 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
         CST_TAKE(context, scope, part[r], (size_t)rows->held.rows * job->held[r].width);
     cst_view kept = cst_view_members(&rows->held, stages.kept, stages.kept_count, pointers);
     CST_TRY(run.family->predict(context, stages.fit.model, &kept, part));
+    if (job->predicted < job->count)
+        CST_TRY(lose_members(context, job, &stages, &kept, part[0], part[job->predicted]));
     for (int32_t r = 0; r < job->count; r++)
         cst_fold_scatter(job->run->folds, job->run->view->rows, rows->fold, job->held[r].width,
                          part[r], job->held[r].rows);
@@ -237,7 +317,11 @@ cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst
     const cst_training source = {.view = *run->view,
                                  .folds = (int32_t *)(uintptr_t)run->folds, /* only looked at */
                                  .fold_count = run->fold_count};
-    nested_job job = {run, held, count};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_fold_result, results, count + 1);
+    memcpy(results, held, (size_t)count * sizeof *held);
+    results[count] = (cst_fold_result){run->without, (size_t)run->view->members};
+    nested_job job = {run, results, count + (run->without != NULL), count};
     return cst_nested_run(context, scored ? scored : &source, run->settings->seed, nested_task,
-                          &job, held, count);
+                          &job, results, job.count);
 }

@@ -340,10 +340,12 @@ static cst_status run_all(cst_context *context, sweep *s, cst_report *report) {
     for (int32_t m = 0; m < s->method_count; m++) {
         sums seeds = {0};
         for (int32_t v = 0; v < s->sweep->value_count; v++) {
+            double end = cst_part_begin(context, 1.0 / (double)(total - done));
             CST_TRY(cst_progress(context, "sweep", done++, total));
             if (of_evaluation(s->sweep->key))
                 CST_TRY(reopen(context, s, s->sweep->values[v]));
             CST_TRY(run_value(context, report, s, s->methods[m], s->sweep->values[v], &seeds));
+            cst_part_end(context, end);
         }
         constant = constant && is_constant(&seeds);
         if (s->seeds)

@@ -19,6 +19,7 @@ enum { CST_PAIR_TESTS_MAX = 3 }; /* the first of the metric, if there is one */
 
 typedef struct cst_task_ops cst_task_ops;
 typedef struct cst_profile_ops cst_profile_ops;
+typedef struct cst_mix_task cst_mix_task;
 
 /* Rows that methods are fitted on, and rows that they are scored on: nested on split "oof", or
  * another split, which is read by predictions only. */
@@ -44,6 +45,8 @@ typedef struct cst_evaluation {
     double seconds_read;
     cst_metric_choice metric;                  /* by cst_evaluation_metric */
     bool added;                                /* the metric is none of the task's scores */
+    const char *named;                         /* by it, one of the scores of a task without
+                                                  metrics; NULL: none */
     cst_score_spec specs[CST_TASK_SCORES_MAX]; /* where it is added: the task's, and the metric */
     cst_scope scope;                           /* holds `data`, pearson and cka */
     void *data;                                /* the task's own, of its state_bytes */
@@ -99,6 +102,8 @@ typedef struct cst_pair_test {
     double statistic;   /* with df; NaN: the test has none */
     double df;
     double difference; /* of the means; NaN: the test has none */
+    double se;         /* of that; NaN: the test has none */
+    bool higher;       /* is better; of a difference */
     int64_t only_a;    /* samples that only a gets right; -1: the test does not count them */
     int64_t only_b;
     double p;
@@ -224,4 +229,5 @@ struct cst_task_ops {
     cst_status (*describe)(cst_context *context, cst_part part, const cst_description *d);
     /* Calls of a model that a profile times (fit/profile.h). */
     const cst_profile_ops *profile;
+    const cst_mix_task *mixes; /* where these functions are those of fit/mix_methods.h */
 };

@@ -35,6 +35,11 @@ static cst_status prepare_folds(cst_context *context, const cst_pool *pool, cons
     int32_t folds = plan->count;
     const int32_t *labels = out->view.labels;
     const double *targets = out->view.targets;
+    CST_SCOPE(scope);
+    if (cst_pool_task(pool) == CST_TASK_TOPK) { /* of so many classes most are rare */
+        CST_NEW(context, scope, int32_t, alike, out->view.rows);
+        labels = alike;
+    }
     const int32_t *given = out->counted.folds;
     const int64_t *groups = out->view.groups;
     int64_t rows = out->view.rows;
@@ -127,6 +132,16 @@ cst_costs cst_training_costs(const cst_training *source) {
     return (cst_costs){{[CST_COST_FLOPS] = source->flops,
                         [CST_COST_LATENCY] = source->latency,
                         [CST_COST_PARAMS] = source->params}};
+}
+
+double cst_training_flops_rel(const cst_training *source, const bool *uses) {
+    double all = 0;
+    double used = 0;
+    for (int32_t k = 0; k < source->view.members; k++) {
+        all += source->flops[k];
+        used += uses[k] ? source->flops[k] : 0;
+    }
+    return all > 0 ? used / all : NAN;
 }
 
 /* How many predictions of the rows that count were filled in. */
@@ -283,6 +298,8 @@ cst_status cst_training_find(cst_context *context, const cst_pool *pool, const c
                              cst_findings *findings) {
     const cst_check_source check = check_of(pool, split, source, hints);
     tell_dates(context, pool, split, source, hints);
+    if (cst_pool_task(pool) == CST_TASK_TOPK) /* they are of whole rows */
+        return CST_OK;
     return cst_check_run(context, &check, findings);
 }
 

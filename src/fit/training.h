@@ -62,6 +62,11 @@ cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
 /* What its members cost, borrowed. */
 cst_costs cst_training_costs(const cst_training *source);
 
+/* FLOPs of the members that `uses` [members] over those of all; NaN unless every member's are
+ * known.
+ */
+double cst_training_flops_rel(const cst_training *source, const bool *uses);
+
 /* Takes flops, latency, params and ensembles of a pool's members from a scope; likewise of members
  * [count] of `all` (NULL: the first ones). */
 cst_status cst_training_read_costs(cst_context *context, cst_scope *scope, const cst_pool *pool,

@@ -60,6 +60,15 @@ cst_status cst_fit_doubt(cst_context *context, cst_fit_job *job) {
 
 /* ---- documents ---- */
 
+void cst_document_row(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
+                      int64_t row) {
+    const char *id = pool ? cst_pool_id(pool, split, row) : NULL;
+    if (id)
+        cst_report_string(report, object, "id", id);
+    else
+        cst_report_integer(report, object, "row", row);
+}
+
 static void put_class(cst_report *report, json_t *object, const char *key, const cst_pool *pool,
                       int32_t class) {
     const char *name = cst_pool_class_name(pool, class);
@@ -74,12 +83,8 @@ static void list_suspects(cst_report *report, json_t *list, const cst_pool *pool
     for (int64_t i = 0; i < noise->count; i++) {
         int64_t at = noise->suspects[i];
         int64_t row = rows->rows ? rows->rows[at] : at;
-        const char *id = cst_pool_id(pool, split, row);
         json_t *object = cst_report_add_object(report, list);
-        if (id)
-            cst_report_string(report, object, "id", id);
-        else
-            cst_report_integer(report, object, "row", row);
+        cst_document_row(report, object, pool, split, row);
         put_class(report, object, "label", pool, rows->labels[at]);
         put_class(report, object, "likely", pool, noise->likely[i]);
         cst_report_number(report, object, "probability", noise->own[i]);

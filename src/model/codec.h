@@ -157,6 +157,9 @@ void cst_code_confusion(cst_codec *c, cst_model *model);
 void cst_code_mixing(cst_codec *c, cst_model *model);
 void cst_code_gauge(cst_codec *c, cst_model *model);
 
+/* What the fit found (history.c), which the library for prediction alone skips. */
+void cst_code_history(cst_codec *c, cst_model *model);
+
 /* CRC-32C (Castagnoli, reflected, polynomial 0x1EDC6F41, initial value and final exclusive-or all
  * ones), as in RFC 3720, appendix B.4: it detects every flipped byte. */
 uint32_t cst_crc32c(const uint8_t *bytes, size_t size);

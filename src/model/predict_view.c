@@ -48,6 +48,8 @@ static cst_status predict_view(cst_context *context, cst_predict_job *job) {
     int64_t last = 0;
     cst_status status = CST_OK;
     cst_ranks_part(context, blocks, 1, &first, &last);
+    if (job->report)
+        cst_stage_share(context, 1);
     for (job->wave = first; status == CST_OK && job->wave < last; job->wave += WAVE_BLOCKS) {
         int64_t left = last - job->wave;
         status =

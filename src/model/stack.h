@@ -255,6 +255,7 @@ struct cst_model {
     cst_decision *decision; /* how classes are decided for; NULL: the largest probability */
     struct cst_cascade_plan *cascade; /* model/cascade.h: NULL: all members run */
     cst_reference reference;          /* what rows are compared with */
+    struct json_t *history;           /* model/history.h: NULL: the fit made no report */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     char *suppressed; /* of a fresh model with a learned gate: "kl in the fit and 1 of 5 folds", as

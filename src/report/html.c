@@ -8,13 +8,20 @@
 /* Pieces of text, the last NULL: before and after the data. */
 #include "report/page_template.h"
 
-/* Left out: what is measured and differs from run to run, and long lists that the page has no
- * place for. */
+/* Whether this is what a model knows of its fit. */
+static bool is_fit(const json_t *value) {
+    return json_object_get(value, "models_in") != NULL;
+}
+
+/* Left out: what is measured and differs from run to run, long lists that the page has no place
+ * for, and the fit within another document, which becomes one of its own. */
 static bool is_left_out(const char *key, const json_t *value) {
     static const char *const keys[] = {
         "seconds", "seconds_scored", "peak_rss_bytes", "modified", "pearson",       "eigenvalues",
         "discs",   "regularised",    "stability",      "spectral", "ece_definition"};
     const json_t *first = json_array_get(value, 0);
+    if (strcmp(key, "fit") == 0)
+        return is_fit(value);
     if (json_is_array(value) && (strcmp(key, "weights") == 0 || strcmp(key, "members") == 0))
         return !json_is_object(first);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
@@ -52,8 +59,15 @@ static json_t *shorten(json_t *value) {
         json_decref(copy);
         return json_incref(value);
     }
-    json_array_foreach(value, index, child) failed |=
-        json_array_append_new(copy, shorten(child)) != 0;
+    json_array_foreach(value, index, child) {
+        json_t *item = shorten(child);
+        bool batch = json_object_get(child, "evidence_alone") != NULL;
+        if (batch && index + 1 < json_array_size(value)) { /* the drift of its last batch stays */
+            (void)json_object_del(item, "members");
+            (void)json_object_del(item, "stack");
+        }
+        failed |= json_array_append_new(copy, item) != 0;
+    }
     json_object_foreach(value, key, child) {
         if (is_left_out(key, child))
             continue;
@@ -75,6 +89,11 @@ static cst_status put_documents(cst_context *context, const cst_report *const *r
     for (int64_t i = 0; i < count; i++) {
         json_t *command = json_object_get(reports[i]->root, "command");
         failed |= json_object_set_new(root, json_string_value(command), shorten(reports[i]->root));
+    }
+    for (int64_t i = 0; i < count; i++) {
+        json_t *fit = json_object_get(reports[i]->root, "fit");
+        if (is_fit(fit) && !json_object_get(root, "fit"))
+            failed |= json_object_set_new(root, "fit", shorten(fit));
     }
     cst_status status =
         failed ? cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the page")

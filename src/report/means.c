@@ -302,8 +302,10 @@ cst_status cst_report_means(cst_context *context, cst_report *report,
             continue;
         if (strcmp(key, "seed") == 0)
             cst_report_value(report, root, key, cst_json_share(value));
-        if (strcmp(key, "rows") == 0)
+        if (strcmp(key, "rows") == 0) {
             put_rows(context, &all, equal);
+            cst_report_rank(report);
+        }
         if (is_own(key))
             continue;
         at(&all, key, 0, &one);

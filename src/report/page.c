@@ -140,7 +140,7 @@ static void print_item(cst_page *page, bool first, size_t *column, const char *f
     const char *text = cst_page_format(page, scope, format, args);
     va_end(args);
     size_t length = text ? strlen(text) : 0;
-    bool wraps = !first && *column + length + 2 > CST_PAGE_WIDTH;
+    bool wraps = !first && *column + length + 2 > (size_t)cst_page_width(page);
     if (wraps)
         cst_page_print(page, ",\n  %*s", LABEL_WIDTH, "");
     else
@@ -337,7 +337,8 @@ void cst_page_fill(cst_page *page, const json_t *object, const char *text) {
 
 /* The filled template on a page of its own, which the caller frees with end_part. */
 static cst_page begin_part(const cst_page *page, const json_t *object, const char *text) {
-    cst_page part = {.text = {.context = page->text.context}, .color = page->color};
+    cst_page part = {
+        .text = {.context = page->text.context}, .width = page->width, .color = page->color};
     cst_page_fill(&part, object, text);
     return part;
 }
@@ -348,20 +349,10 @@ static void end_part(cst_page *page, cst_page *part) {
     cst_free(page->text.context, part->text.bytes);
 }
 
-void cst_page_paragraph(cst_page *page, const json_t *object, const char *template) {
-    cst_page part = begin_part(page, object, template);
-    int column = 0;
-    for (const char *text = part.text.used ? part.text.bytes : ""; *text;) {
-        text += strspn(text, " ");
-        int length = (int)strcspn(text, " ");
-        bool wraps = column > 0 && column + 1 + length > CST_PAGE_WIDTH;
-        bool starts = column == 0 || wraps;
-        cst_page_print(page, "%s%s%.*s", wraps ? "\n" : "", starts ? "  " : " ", length, text);
-        column = starts ? 2 + length : column + 1 + length;
-        text += length;
-    }
+void cst_page_paragraph(cst_page *page, const json_t *object, const char *text) {
+    cst_page_print(page, "  ");
+    cst_page_fill(page, object, text);
     cst_page_print(page, "\n");
-    end_part(page, &part);
 }
 
 void cst_page_heading(cst_page *page, const json_t *object, const char *text) {
@@ -382,4 +373,66 @@ void cst_page_line(cst_page *page, const json_t *object, const char *label, cons
     }
     end_part(page, &name);
     end_part(page, &part);
+}
+
+/* ---- lines ---- */
+
+int cst_page_width(const cst_page *page) {
+    return page->width > 0 ? page->width : CST_PAGE_WIDTH;
+}
+
+/* Where the rest of a long line begins: below its text, behind a bullet or a label. */
+static int indent_of(const char *line, size_t length) {
+    size_t margin = strspn(line, " ");
+    if (strncmp(line + margin, "- ", 2) == 0)
+        return (int)margin + 2;
+    bool labelled = margin == 2 && length > LABEL_WIDTH + 2 && line[LABEL_WIDTH] == ' ' &&
+                    line[LABEL_WIDTH + 1] == ' ' && line[LABEL_WIDTH + 2] != ' ';
+    return labelled ? LABEL_WIDTH + 2 : (int)margin;
+}
+
+/* Bytes of the line that fit, up to a space or behind a comma; all of it where there is none. */
+static size_t fitting(const char *line, size_t length, int width, int indent) {
+    size_t end = 0;
+    int column = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (line[i] == '\033') /* a style, "\033[1m" */
+            i += strcspn(line + i, "m") + 1;
+        if (i > 0 && i < length && column > indent && column <= width &&
+            (line[i] == ' ' || line[i - 1] == ','))
+            end = i;
+        column += i < length && ((unsigned char)line[i] & 0xC0) != 0x80;
+        if (column > width && end)
+            return end;
+    }
+    return length;
+}
+
+void cst_page_wrap(cst_page *page) {
+    cst_buffer made = {.context = page->text.context};
+    for (const char *line = page->text.used ? page->text.bytes : ""; *line;) {
+        size_t length = strcspn(line, "\n");
+        int indent = indent_of(line, length);
+        int margin = 0;
+        for (;;) {
+            size_t part = fitting(line, length, cst_page_width(page) - margin, indent - margin);
+            cst_buffer_add(&made, line, part);
+            line += part;
+            length -= part;
+            if (length == 0)
+                break;
+            char gap[LABEL_WIDTH + 8];
+            margin = indent;
+            (void)cst_snprintf(gap, sizeof gap, "\n%*s",
+                               margin < LABEL_WIDTH + 2 ? margin : LABEL_WIDTH + 2, "");
+            cst_buffer_add_text(&made, gap);
+            line += strspn(line, " ");
+            length = strcspn(line, "\n");
+        }
+        cst_buffer_add(&made, line, *line == '\n');
+        line += *line == '\n';
+    }
+    cst_buffer_add_text(&made, "");
+    cst_free(page->text.context, page->text.bytes);
+    page->text = made;
 }

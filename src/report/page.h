@@ -10,6 +10,7 @@ typedef enum cst_style { CST_PLAIN = 0, CST_BOLD = 1, CST_DIM = 2, CST_UNDERLINE
 /* Zero but for context and color. After a failure, kept in status, calls do nothing. */
 typedef struct cst_page {
     cst_buffer text;
+    int width;  /* columns; 0: CST_PAGE_WIDTH */
     bool color; /* styles become ANSI sequences; else they vanish */
     bool
         full; /* every score and test, the draws of a sweep one by one, every candidate of a soup */
@@ -25,12 +26,16 @@ char *cst_page_format(cst_page *page, cst_scope *scope, const char *format, va_l
 /* Appends a template with the values of an object in place of its fields {PATH...}; PATH: keys and
  * places in lists, joined by '.'. page.c describes the fields. */
 void cst_page_fill(cst_page *page, const json_t *object, const char *text);
-/* A paragraph indented by two, its lines broken between words. */
+/* A line indented by two. */
 void cst_page_paragraph(cst_page *page, const json_t *object, const char *text);
 /* An empty line and a bold heading. */
 void cst_page_heading(cst_page *page, const json_t *object, const char *text);
 /* A line "  label   text", the label padded to a common width; nothing where the text is empty. */
 void cst_page_line(cst_page *page, const json_t *object, const char *label, const char *text);
+
+int cst_page_width(const cst_page *page);
+/* Breaks lines that are wider than the page between words; the rest is indented as their text. */
+void cst_page_wrap(cst_page *page);
 
 /* Places in the order of a value: ascending, NaN last, equal values by place. */
 typedef struct cst_placed {

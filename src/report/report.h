@@ -115,6 +115,9 @@ cst_status cst_report_dump(cst_context *context, const json_t *document, bool pa
 cst_status cst_report_html(cst_context *context, const cst_report *const *reports, int64_t count,
                            char **out);
 
+/* Sets "rank" in the rows, from 1 for the best by the score "ranked_by"; null without one. */
+void cst_report_rank(cst_report *report);
+
 /* The context's notices as the list "notices". */
 void cst_report_notices(cst_report *report, const cst_context *context);
 

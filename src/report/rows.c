@@ -218,19 +218,23 @@ static void latex_text(cst_page *page, const char *text) {
 }
 
 /* "top-1 %" as "top-1 (\%)", "R^2" as "$R^2$". */
-static void latex_header(cst_page *page, const cst_column *column) {
-    static const char *const arrows[] = {" $\\downarrow$", "", " $\\uparrow$"};
-    size_t length = strlen(column->header);
-    bool percent = length > 2 && strcmp(column->header + length - 2, " %") == 0;
+static void latex_name(cst_page *page, const char *header) {
+    size_t length = strlen(header);
+    bool percent = length > 2 && strcmp(header + length - 2, " %") == 0;
     char name[80];
-    (void)cst_snprintf(name, sizeof name, "%.*s", (int)(percent ? length - 2 : length),
-                       column->header);
-    cst_page_print(page, "\\textbf{");
+    (void)cst_snprintf(name, sizeof name, "%.*s", (int)(percent ? length - 2 : length), header);
     if (strcmp(name, "R^2") == 0)
         cst_page_print(page, "$R^2$");
     else
         latex_text(page, name);
-    cst_page_print(page, "%s}%s", percent ? " (\\%)" : "", arrows[column->arrow + 1]);
+    cst_page_print(page, "%s", percent ? " (\\%)" : "");
+}
+
+static void latex_header(cst_page *page, const cst_column *column) {
+    static const char *const arrows[] = {" $\\downarrow$", "", " $\\uparrow$"};
+    cst_page_print(page, "\\textbf{");
+    latex_name(page, column->header);
+    cst_page_print(page, "}%s", arrows[column->arrow + 1]);
 }
 
 static const cst_dialect LATEX = {.row = "",
@@ -295,6 +299,59 @@ static void add_parts(cst_table *table, const char *object, const char *mean) {
         (void)add_score(table, score, CST_COLUMN_SCORE);
 }
 
+/* What a column holds, in a few words; of other scores the definition in the document. */
+static const char *meaning_of(const json_t *root, const cst_column *column) {
+    static const char *const words[][2] = {
+        {"top1", "share of the rows whose most probable class is right"},
+        {"ece", "expected calibration error, the mean distance of confidence from accuracy"},
+        {"nll", "mean negative log-likelihood of the true values, in nats"},
+        {"brier", "mean squared error of the probabilities, summed over classes"},
+        {"rmse", "root mean squared error"},
+        {"mae", "mean absolute error"},
+        {"r2", "share of the variance that is explained"},
+        {"miou", "mean over classes of intersection over union"},
+        {"pixel_accuracy", "share of the pixels that are right"},
+        {"boundary_error", "share of the pixels near edges that are wrong"},
+        {"AP", "average precision, mean over IoU 0.50 to 0.95"},
+        {"AP50", "average precision at IoU 0.50"},
+        {"AP75", "average precision at IoU 0.75"},
+        {"APs", "AP of small objects"},
+        {"APm", "AP of medium objects"},
+        {"APl", "AP of large objects"},
+        {"models", "members that predict"},
+        {"flops_rel", "operations of a prediction, relative to running every member"},
+        {"kappa_gram", "condition number of the members' Gram matrix"},
+        {"kappa_cka", "condition number of the members' CKA matrix"},
+        {"seconds", "time of the fit"},
+        {"latency_ms", "time of a prediction"},
+        {"memory_bytes", "largest memory of a prediction"},
+        {"throughput", "predictions in a second"},
+        {"single_p50_us", "median time of combining one row, in microseconds"},
+        {"meta_throughput", "rows combined in a second"}};
+    const char *key = column->score ? column->score->key : column->key;
+    for (size_t i = 0; key && i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(key, words[i][0]) == 0)
+            return words[i][1];
+    if (column->score)
+        return cst_json_string(json_object_get(root, "definitions"), key);
+    return column->kind == CST_COLUMN_P
+               ? "adjusted p-value of the paired test against the reference"
+               : NULL;
+}
+
+static void print_meanings(const cst_table *table) {
+    for (int c = 0; c < table->count; c++) {
+        const char *meaning = meaning_of(table->root, &table->columns[c]);
+        if (!meaning)
+            continue;
+        cst_page_print(table->page, " ");
+        latex_name(table->page, table->columns[c].header);
+        cst_page_print(table->page, ": ");
+        latex_text(table->page, meaning);
+        cst_page_print(table->page, ".");
+    }
+}
+
 static void print_caption(const cst_table *table, const char *what) {
     cst_page *page = table->page;
     const json_t *root = table->root;
@@ -331,8 +388,9 @@ static void print_caption(const cst_table *table, const char *what) {
     else if (interval)
         cst_page_print(page, " $\\pm$: half the width of the 95\\%% bootstrap interval.");
     if (places)
-        cst_page_print(page,
-                       " Best values in \\textbf{bold}; second best \\underline{underlined}.");
+        cst_page_print(page, " Best values in \\textbf{bold}; second best \\underline{underlined};"
+                             " arrows point to better values.");
+    print_meanings(table);
     cst_page_print(page, "}\n");
 }
 
@@ -421,7 +479,11 @@ void cst_rows_latex(cst_page *page, const json_t *root, const json_t *rows) {
          false},
         {"Top-1 on each split (\\%)", "splits", CST_SCORES_PARTS, "on", "top1", false},
         {"Classes and groups", "parts", CST_SCORES_PARTS, 0, 0, false},
-        {"Detection of out-of-distribution rows", "ood", CST_SCORES_OOD, 0, 0, false}};
+        {"Detection of out-of-distribution rows by the largest probability, or by what a column "
+         "names "
+         "(AUROC and AUPR: areas under the ROC and the precision-recall curve; FPR@95: share of "
+         "false alarms where 95\\% are found)",
+         "ood", CST_SCORES_OOD, 0, 0, false}};
     cst_page_print(page, "%% needs \\usepackage{booktabs}\n");
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
         print_latex(page, root, rows, &tables[t], t == 0);

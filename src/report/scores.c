@@ -1,6 +1,8 @@
 /* The columns that tables of methods share, and the rows of a document. */
 #include "report/scores.h"
 
+#include "report/report.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -95,6 +97,15 @@ static const cst_score_spec PARTS[] = {
     {"worst_top1", "worst split %", 2, 100, true, true, true, true, false, false},
 };
 
+static const cst_score_spec TOPK[] = {
+    {"nll", "NLL", 4, 1, false, true, true, true, true, false},
+    {"perplexity", "perplexity", 3, 1, false, true, true, true, true, false},
+    {"top1", "top-1 %", 2, 100, true, true, true, true, true, false},
+    {"top5", "top-5 %", 2, 100, true, true, true, false, true, false},
+    {"ece", "ECE", 4, 1, false, true, true, false, true, false},
+    {"brier", "Brier", 4, 1, false, true, true, false, false, false},
+};
+
 #define LIST(list)                                                                                 \
     { list, sizeof(list) / sizeof(list)[0] }
 
@@ -103,11 +114,10 @@ typedef struct score_list {
     int32_t count;
 } score_list;
 
-static const score_list TASKS[] = {[CST_TASK_CLASSIFICATION] = LIST(CLASSIFICATION),
-                                   [CST_TASK_REGRESSION] = LIST(REGRESSION),
-                                   [CST_TASK_SEGMENTATION] = LIST(SEGMENTATION),
-                                   [CST_TASK_DETECTION] = LIST(DETECTION),
-                                   [CST_TASK_MULTILABEL] = LIST(MULTILABEL)};
+static const score_list TASKS[] = {
+    [CST_TASK_CLASSIFICATION] = LIST(CLASSIFICATION), [CST_TASK_REGRESSION] = LIST(REGRESSION),
+    [CST_TASK_SEGMENTATION] = LIST(SEGMENTATION),     [CST_TASK_DETECTION] = LIST(DETECTION),
+    [CST_TASK_MULTILABEL] = LIST(MULTILABEL),         [CST_TASK_TOPK] = LIST(TOPK)};
 static const score_list GROUPS[] = {[CST_SCORES_OOD] = LIST(OOD),
                                     [CST_SCORES_CORRUPTION] = LIST(CORRUPTION),
                                     [CST_SCORES_PARTS] = LIST(PARTS)};
@@ -123,7 +133,7 @@ static bool same(const char *a, const char *b) {
 
 cst_task cst_document_task(const json_t *root) {
     const char *task = cst_json_string(root, "task");
-    for (int t = CST_TASK_MULTILABEL; t > CST_TASK_CLASSIFICATION; t--)
+    for (int t = CST_TASK_TOPK; t > CST_TASK_CLASSIFICATION; t--)
         if (same(task, cst_task_name((cst_task)t)))
             return (cst_task)t;
     return CST_TASK_CLASSIFICATION;
@@ -278,10 +288,15 @@ int cst_models_decimals(const json_t *rows) {
 }
 
 const char *cst_score_tested(const json_t *root) {
-    return cst_json_string(json_array_get(json_object_get(root, "tests"), 0), "metric");
+    const json_t *tests = json_object_get(root, "tests");
+    const char *ranking = cst_json_string(root, "ranked_by");
+    for (size_t i = 0; i < json_array_size(tests); i++)
+        if (cst_json_is(json_array_get(tests, i), "metric", ranking))
+            return ranking;
+    return cst_json_string(json_array_get(tests, 0), "metric");
 }
 
-double cst_score_adjusted_p(const json_t *root, const char *method) {
+const json_t *cst_score_test(const json_t *root, const char *method) {
     const json_t *tests = json_object_get(root, "tests");
     const char *reference = cst_json_string(root, "reference");
     for (size_t i = 0; i < json_array_size(tests); i++) {
@@ -291,9 +306,30 @@ double cst_score_adjusted_p(const json_t *root, const char *method) {
         bool pair =
             (same(a, reference) && same(b, method)) || (same(b, reference) && same(a, method));
         if (pair && same(cst_json_string(test, "metric"), cst_score_tested(root)))
-            return cst_json_number(test, "p_adjusted");
+            return test;
     }
-    return NAN;
+    return NULL;
+}
+
+double cst_score_adjusted_p(const json_t *root, const char *method) {
+    return cst_json_number(cst_score_test(root, method), "p_adjusted");
+}
+
+void cst_report_rank(cst_report *report) {
+    const json_t *root = report->root;
+    const json_t *rows = json_object_get(root, "rows");
+    const cst_score_spec *score = cst_score_find(root, cst_json_string(root, "ranked_by"));
+    for (size_t i = 0; score && i < json_array_size(rows); i++) {
+        double value = cst_score_value(json_array_get(rows, i), score);
+        int64_t rank = 1;
+        for (size_t j = 0; j < json_array_size(rows); j++) {
+            double other = cst_score_value(json_array_get(rows, j), score);
+            bool first = better(score->higher_is_better, other, value);
+            rank += !isnan(other) && (first || (j < i && other >= value && other <= value));
+        }
+        if (!isnan(value))
+            cst_report_integer(report, json_array_get(rows, i), "rank", rank);
+    }
 }
 
 /* Sets a key of `row` to what `root` has there; false without memory. */
@@ -344,6 +380,7 @@ json_t *cst_document_rows(const json_t *root) {
     const json_t *rows = json_object_get(root, "rows");
     if (rows)
         return cst_json_share(rows);
-    return same(cst_json_string(root, "command"), "evaluate") ? rows_of_evaluation(root)
-                                                              : json_array();
+    const char *command = cst_json_string(root, "command");
+    return same(command, "evaluate") || same(command, "report") ? rows_of_evaluation(root)
+                                                                : json_array();
 }

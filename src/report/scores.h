@@ -77,10 +77,13 @@ int cst_models_decimals(const json_t *rows);
 /* Number of repetitions that scores are means over; 0: none. */
 size_t cst_repetitions(const json_t *root);
 
-/* The metric of the first test of the document; NULL without tests. */
+/* The score that rows are ranked by where it is tested, else that of the first test; NULL without
+ * tests. */
 const char *cst_score_tested(const json_t *root);
 
-/* Adjusted p of the test of the metric against the reference; NaN without one. */
+/* The test of that metric of a method against the reference; NULL without one. */
+const json_t *cst_score_test(const json_t *root, const char *method);
+/* Its adjusted p; NaN without one. */
 double cst_score_adjusted_p(const json_t *root, const char *method);
 
 /* The rows of a comparison, or of an evaluation the model or file and then the baselines: a new

@@ -36,14 +36,16 @@ static bool has_error(const json_t *rows, const char *object, const cst_score_sp
     return false;
 }
 
+/* spare: the interval may be left out. */
 static void add_score(cst_table *table, const cst_score_spec *score, cst_column_kind value,
-                      cst_column_kind interval, char align) {
+                      cst_column_kind interval, char align, bool spare) {
     const char *object = value == CST_COLUMN_DIFFERENCE ? "difference" : NULL;
     bool error = has_error(table->rows, object, score);
     cst_column column = {.header = score->label,
                          .kind = value,
                          .decimals = score->decimals,
                          .score = score,
+                         .spare = spare && !score->in_summary,
                          .places = {NAN, NAN}};
     if (value == CST_COLUMN_SCORE)
         column.places = cst_score_places(table->rows, score);
@@ -54,6 +56,7 @@ static void add_score(cst_table *table, const cst_score_spec *score, cst_column_
     column.kind = error ? CST_COLUMN_ERROR : interval;
     column.align = error ? 'i' : align;
     column.object = object;
+    column.spare = spare;
     if (column.kind == CST_COLUMN_SHORT)
         column.decimals = short_decimals(table->rows, score);
     cst_table_add_one(table, column);
@@ -67,17 +70,20 @@ void cst_table_add_scores(cst_table *table, cst_column_kind value, cst_column_ki
         bool spread = value == CST_COLUMN_MEAN;
         bool room = spread || scores[s].interval_in_table;
         bool summarised = scores[s].in_summary || has_error(table->rows, NULL, &scores[s]);
+        bool spare = s > 0 && !cst_json_is(table->root, "ranked_by", scores[s].key);
         if (spread ? summarised : scores[s].in_table)
-            add_score(table, &scores[s], value, room ? interval : CST_COLUMN_NUMBER, align);
+            add_score(table, &scores[s], value, room ? interval : CST_COLUMN_NUMBER, align, spare);
     }
 }
 
 void cst_table_add_costs(cst_table *table, bool kappa) {
     int models = cst_models_decimals(table->rows);
+    bool full = table->page->full;
+    kappa = kappa && full;
     const cst_column columns[] = CST_COLUMNS(
         CST_NUMBER("models", "K", models), CST_NUMBER(kappa ? "kappa_gram" : "", "kappa Gram", 1),
         CST_NUMBER(kappa ? "kappa_cka" : "", "CKA", 1), CST_NUMBER("flops_rel", "FLOPs", 3),
-        CST_NUMBER("seconds", "s", 2));
+        CST_NUMBER(full ? "seconds" : "", "s", 2));
     cst_table_add(table, columns);
 }
 
@@ -92,7 +98,8 @@ int cst_table_add_group(cst_table *table, cst_score_group group) {
         if (!any || (group == CST_SCORES_OF_TASK && scores[s].in_table))
             continue;
         add_score(table, &scores[s], CST_COLUMN_SCORE,
-                  scores[s].interval_in_table ? CST_COLUMN_BRACKETS : CST_COLUMN_NUMBER, 'i');
+                  scores[s].interval_in_table ? CST_COLUMN_BRACKETS : CST_COLUMN_NUMBER, 'i',
+                  false);
         added++;
     }
     return added;
@@ -354,6 +361,51 @@ static char align_of(const cst_column *column) {
     return column->align ? column->align : left ? 'l' : 'r';
 }
 
+static bool is_close(const cst_column *column) {
+    return align_of(column) == 'i' || align_of(column) == 'n';
+}
+
+/* Columns of the page that a column takes; 0 for one that is left out. */
+static int room_of(const cst_table *table, const int *widths, int column) {
+    return widths[column] < 0 ? 0 : 2 + widths[column] - is_close(&table->columns[column]);
+}
+
+static int room_of_all(const cst_table *table, const int *widths) {
+    int room = 0;
+    for (int c = 0; c < table->count; c++)
+        room += room_of(table, widths, c);
+    return room;
+}
+
+/* Of intervals only the asterisk stays. */
+static void keep_marks(const cst_table *table, size_t rows, int column) {
+    for (size_t row = 0; row < rows; row++) {
+        cst_cell *cell = &table->cells[row * (size_t)table->count + (size_t)column];
+        size_t length = strlen(cell->text);
+        cell->text += length && cell->text[length - 1] == '*' ? length - 1 : length;
+    }
+}
+
+/* Leaves out spare columns, the last first, as long as the table is wider than the page. Returns
+ * whether it did. */
+static bool leave_out(const cst_table *table, size_t rows, int *widths) {
+    bool any = false;
+    for (int c = table->count - 1; c >= 0 && !table->page->full; c--) {
+        if (!table->columns[c].spare || widths[c] < 0 ||
+            room_of_all(table, widths) <= cst_page_width(table->page))
+            continue;
+        any = true;
+        widths[c] = -1;
+        if (c + 1 < table->count && align_of(&table->columns[c + 1]) == 'i')
+            widths[c + 1] = -1;
+        if (table->columns[c].kind == CST_COLUMN_EXCLUDES) {
+            keep_marks(table, rows, c);
+            widths[c] = width_of(table, rows, c);
+        }
+    }
+    return any;
+}
+
 static void write_aligned(const cst_table *table, const int *widths, size_t row, bool header) {
     cst_page *page = table->page;
     int owed = 2; /* spaces not yet written, so that no line ends in one */
@@ -365,16 +417,67 @@ static void write_aligned(const cst_table *table, const int *widths, size_t row,
         const char *text = header ? column->header : cell->text;
         char align = align_of(column);
         int slack = widths[c] - display_width(text);
-        owed += align == 'r' ? slack : 0;
-        owed -= align == 'i';
+        bool right = align == 'r' || align == 'n';
+        owed += right ? slack : 0;
+        owed -= is_close(column);
         if (*text) {
             cst_page_print(page, "%*s", owed, "");
             cst_page_styled(page, header ? CST_DIM : cell->style, "%s", text);
             owed = 0;
         }
-        owed += 2 + (align == 'r' ? 0 : slack);
+        owed += 2 + (right ? 0 : slack);
     }
     cst_page_print(page, "\n");
+}
+
+/* The column after those that fit beside the leading ones, with intervals beside their values. */
+static int end_of_part(const cst_table *table, const int *widths, int first, int room) {
+    int end = first;
+    while (end < table->count) {
+        int next = end;
+        int wanted = 0;
+        do
+            wanted += room_of(table, widths, next++);
+        while (next < table->count && align_of(&table->columns[next]) == 'i');
+        if (wanted > room && end > first)
+            break;
+        room -= wanted;
+        end = next;
+    }
+    return end;
+}
+
+static int leading(const cst_table *table) {
+    int count = 0;
+    while (!table->leading && count < table->count && align_of(&table->columns[count++]) != 'l') {
+    }
+    return table->leading ? table->leading : count;
+}
+
+/* As text, in parts below one another where it is wider than the page. */
+static void write_text(const cst_table *table, size_t rows) {
+    int widths[TEXT_COLUMNS];
+    int shown[TEXT_COLUMNS];
+    for (int c = 0; c < table->count; c++)
+        shown[c] = widths[c] = width_of(table, rows, c);
+    bool left = leave_out(table, rows, widths);
+    int lead = leading(table);
+    int room = cst_page_width(table->page);
+    for (int c = 0; c < lead; c++)
+        room -= room_of(table, widths, c);
+    int first = lead;
+    do {
+        int end = end_of_part(table, widths, first, room);
+        for (int c = lead; c < table->count; c++)
+            shown[c] = c >= first && c < end ? widths[c] : -1;
+        cst_page_print(table->page, "%s", first > lead ? "\n" : "");
+        write_aligned(table, shown, 0, true);
+        for (size_t row = 0; row < rows; row++)
+            write_aligned(table, shown, row, false);
+        first = end;
+    } while (first < table->count);
+    if (left)
+        cst_page_print(table->page, "  More columns: --verbose.\n");
 }
 
 static void write_row(const cst_table *table, size_t row, bool header) {
@@ -407,19 +510,10 @@ void cst_table_heads(const cst_table *table) {
 
 void cst_table_end(cst_table *table) {
     size_t rows = table->count ? table->cell_count / (size_t)table->count : 0;
-    bool text = !table->dialect && rows > 0;
-    int widths[TEXT_COLUMNS];
-    if (table->page->text.status == CST_OK) {
-        for (int c = 0; text && c < table->count; c++)
-            widths[c] = width_of(table, rows, c);
-        if (text)
-            write_aligned(table, widths, 0, true);
-        for (size_t row = 0; row < rows; row++)
-            if (text)
-                write_aligned(table, widths, row, false);
-            else
-                write_row(table, row, false);
-    }
+    if (table->page->text.status == CST_OK && !table->dialect && rows > 0)
+        write_text(table, rows);
+    for (size_t row = 0; table->dialect && table->page->text.status == CST_OK && row < rows; row++)
+        write_row(table, row, false);
     cst_scope_free(&table->scope);
     table->cells = NULL;
     table->cell_count = table->size = 0;

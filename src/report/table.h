@@ -62,7 +62,9 @@ typedef struct cst_column {
     int decimals;
     double scale;       /* 0: 1 */
     const char *object; /* its path in the row, see page.h; NULL: the row */
-    char align;         /* 'l', 'r', or 'i': left, one space after its neighbour; 0: by the kind */
+    char align;         /* 'l', 'r', or with one space in front: 'i' to the left, beside its
+                           neighbour, 'n' to the right; 0: by the kind */
+    bool spare;         /* left out of text that would be wider than the page, unless in full */
     cst_style style;    /* of all its cells; plain: that of the row */
     const char *tail;   /* LaTeX: behind the number */
     int arrow;          /* LaTeX: 1 if more is better, -1 if less is */
@@ -105,6 +107,7 @@ struct cst_table {
     cst_style other;     /* of the other rows */
     cst_style style;     /* of the present row */
     size_t place;        /* of the present row, from 0 */
+    int leading;         /* columns that say which row it is; 0: up to the first on the left */
     int count;
     cst_column columns[CST_TABLE_COLUMNS];
     cst_scope scope; /* of the cells */
@@ -122,7 +125,8 @@ void cst_table_add_one(cst_table *table, cst_column column);
 void cst_table_add_scores(cst_table *table, cst_column_kind value, cst_column_kind interval,
                           char align);
 
-/* Costs of prediction: members, condition numbers where `kappa`, FLOPs; seconds of the fit. */
+/* Costs of prediction: members and FLOPs; in full condition numbers where `kappa`, and seconds of
+ * the fit. */
 void cst_table_add_costs(cst_table *table, bool kappa);
 
 /* Adds the scores of a group, or the further scores of the task. Returns their number. */

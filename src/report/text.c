@@ -49,6 +49,7 @@ static cst_status render(cst_context *context, const cst_report *report, text_fo
                         "rendering a report as %s: report and text are required",
                         form < CSV ? "text" : "a table");
     cst_page page = {.text = {.context = context},
+                     .width = cst_context_width(context),
                      .color = form == TEXT_COLOR || form == TEXT_FULL_COLOR,
                      .full = form == TEXT_FULL || form == TEXT_FULL_COLOR};
     cst_page_print(&page, "%s", ""); /* an empty page is an empty string */
@@ -56,6 +57,8 @@ static cst_status render(cst_context *context, const cst_report *report, text_fo
         page.text.status = print_table(&page, report, form);
     else
         cst_text_rows(&page, report->root, PAGES[report->kind]);
+    if (form < CSV && page.text.status == CST_OK)
+        cst_page_wrap(&page);
     if (page.text.status == CST_OK)
         *out = page.text.bytes;
     else

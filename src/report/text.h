@@ -76,12 +76,25 @@ typedef struct cst_text_row {
 
 void cst_text_rows(cst_page *page, const json_t *root, const cst_text_row *rows);
 
+/* The key of the members' loss, or their AP; "" where none has one. The best member by it, or
+ * NULL. */
+const char *cst_text_loss(const json_t *root);
+const json_t *cst_text_best_member(const json_t *root);
+/* A fit in few lines, in place of its page in full. */
+extern const cst_text_row cst_text_screen[];
+
 /* The page of each command. */
 extern const cst_text_row cst_text_fit[], cst_text_evaluate[], cst_text_inspect[], cst_text_bound[],
     cst_text_predict[], cst_text_folds[], cst_text_compare[], cst_text_ablate[], cst_text_sweep[],
     cst_text_soup[], cst_text_swa[], cst_text_swag[], cst_text_show[], cst_text_profile[],
     cst_text_online[], cst_text_adapt[], cst_text_suggest[], cst_text_monitor[], cst_text_export[];
 
+/* Of a cascade: what it costs and how sure that is. */
+#define CST_CASCADE                                                                                \
+    "{cost:%1}% of the {cost_of} of all; of {tested:0} rows that the thresholds were not chosen "  \
+    "on, {failed:0} {risk=error?with an error that the stack does not make|decided otherwise "     \
+    "than by the stack}[: at most {bound:%g3}% of rows, with {confidence:%g4}% confidence]; NLL "  \
+    "changes by [{nll_change:4}|-]"
 /* " (effectively 12.5, by their weights)", where the rows of a document have weights. */
 #define CST_EFFECTIVE "[ (effectively {effective_samples:1}, by their weights)]"
 /* Noise level, edge and signal-to-noise ratio of a spectrum. */

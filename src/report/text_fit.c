@@ -71,9 +71,12 @@ static void print_members(cst_page *page, const json_t *root) {
         CST_FILLED("{kept?*|}", ""), CST_WORDS("name", "member"),
         CST_PERCENT(boxes ? "AP" : "top1", boxes ? "AP %" : "top-1 %", 2),
         CST_NUMBER("nll", "NLL", 4), CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
+        CST_NUMBER("rmse", "RMSE", 5), CST_NUMBER("mae", "MAE", 5), CST_NUMBER("r2", "R^2", 4),
+        CST_NUMBER("log_loss", "log-loss", 5), CST_NUMBER("loss_without", "lost without", 4),
         CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"),
         {.header = "outcome", .kind = CST_COLUMN_CODE, .code = fate_cell});
-    json_t *members = ranked_by(page, json_object_get(root, "members"), "nll", true);
+    const char *loss = boxes ? "nll" : cst_text_loss(root);
+    json_t *members = ranked_by(page, json_object_get(root, "members"), loss, true);
     cst_table table = {.page = page,
                        .root = root,
                        .rows = members,
@@ -93,15 +96,6 @@ static void print_members(cst_page *page, const json_t *root) {
 
 /* ---- size path ---- */
 
-static bool in_list(const json_t *list, const char *name) {
-    for (size_t i = 0; name && i < json_array_size(list); i++) {
-        const char *other = cst_json_string_at(list, i);
-        if (other && strcmp(other, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 static void first_cell(cst_table *table, const json_t *now) {
     size_t size = json_array_size(now);
     const char *one = cst_json_string_at(now, 0);
@@ -120,25 +114,15 @@ static void first_cell(cst_table *table, const json_t *now) {
 
 /* The one member by which the set differs from the one before it on the path. */
 static void change_cell(cst_table *table, const json_t *row) {
-    const json_t *now = json_object_get(row, "members");
-    const json_t *before =
-        table->place ? json_object_get(json_array_get(table->rows, table->place - 1), "members")
-                     : NULL;
-    bool grows = json_array_size(now) > json_array_size(before);
-    const json_t *larger = grows ? now : before;
-    const char *changed = NULL;
-    size_t changes = 0;
-    for (size_t i = 0; i < json_array_size(larger); i++) {
-        const char *name = cst_json_string_at(larger, i);
-        if (!in_list(grows ? before : now, name)) {
-            changed = name;
-            changes++;
-        }
-    }
-    if (!before)
-        first_cell(table, now);
-    else if (changes == 1)
-        cst_table_cell(table, CST_PLAIN, "%c %s", grows ? '+' : '-', changed);
+    const json_t *added = json_object_get(row, "added");
+    const json_t *removed = json_object_get(row, "removed");
+    bool grows = json_array_size(added) > 0;
+    const json_t *changed = grows ? added : removed;
+    if (table->place == 0)
+        first_cell(table, added);
+    else if (json_array_size(changed) == 1)
+        cst_table_cell(table, CST_PLAIN, "%c %s", grows ? '+' : '-',
+                       cst_json_string_at(changed, 0));
     else
         cst_table_cell(table, CST_PLAIN, "%s", "");
 }
@@ -166,7 +150,7 @@ static const cst_column PATH[] =
 
 /* ---- the front ---- */
 
-/* Names of a set, cut off where they are many. */
+/* Names of a set, cut off where they are many; not of very many, which the document has not. */
 static void members_cell(cst_table *table, const json_t *row) {
     const json_t *members = json_object_get(row, "members");
     char text[FRONT_CHARS + 24] = "";
@@ -250,15 +234,11 @@ static const cst_column LEARNERS[] =
 
 /* Without nested scores: which there are. */
 static void print_other_scores(cst_page *page, const json_t *root) {
-    static const struct {
-        const char *key;
-        const char *text;
-        bool largest;
-    } scores[] = {{"AP", "  best member: {name}, AP {AP:4}\n", true},
-                  {"nll", "  best member: {name}, NLL {nll:4}\n", false},
-                  {"rmse", "  best member: {name}, RMSE {rmse:4}\n", false},
-                  {"log_loss", "  best member: {name}, log loss {log_loss:5}\n", false}};
-    const json_t *members = json_object_get(root, "members");
+    static const char *const best[][2] = {
+        {"AP", "  best member: {name}, AP {AP:4}\n"},
+        {"nll", "  best member: {name}, NLL {nll:4}\n"},
+        {"rmse", "  best member: {name}, RMSE {rmse:4}\n"},
+        {"log_loss", "  best member: {name}, log loss {log_loss:5}\n"}};
     const json_t *path = json_object_get(root, "path");
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
     bool labels = cst_document_task(root) == CST_TASK_MULTILABEL;
@@ -277,18 +257,9 @@ static void print_other_scores(cst_page *page, const json_t *root) {
                                         : "held-out NLL of the selected {size:0} members, by which "
                                           "they were selected: {loss:4}");
     }
-    const json_t *best = NULL;
-    for (size_t s = 0; !best && s < sizeof scores / sizeof scores[0]; s++) {
-        for (size_t i = 0; i < json_array_size(members); i++) {
-            const json_t *member = json_array_get(members, i);
-            double value = cst_json_number(member, scores[s].key);
-            double least = best ? cst_json_number(best, scores[s].key) : NAN;
-            if (!isnan(value) && (!best || (scores[s].largest ? value > least : value < least)))
-                best = member;
-        }
-        if (best)
-            cst_page_fill(page, best, scores[s].text);
-    }
+    for (size_t i = 0; i < sizeof best / sizeof best[0]; i++)
+        if (strcmp(cst_text_loss(root), best[i][0]) == 0)
+            cst_page_fill(page, cst_text_best_member(root), best[i][1]);
 }
 
 static void print_all_scores(cst_page *page, const json_t *root) {
@@ -315,6 +286,25 @@ static void print_metric(cst_page *page, const json_t *root) {
     cst_page_fill(page, root,
                   "[, decisions by {decision.by}][, {decision.gain:g3} above those by "
                   "the largest probability]\n");
+}
+
+static const cst_column COMPARISON[] = CST_COLUMNS(
+    CST_WORDS("method", "rule"), CST_WORDS("member", "member"), CST_NUMBER("models", "members", 0),
+    CST_NUMBER("difference", "difference", 5), CST_NUMBER("se", "s.e.", 5),
+    {.key = "p_adjusted", .header = "p", .kind = CST_COLUMN_P}, CST_WORDS("verdict", "it is"));
+
+/* Beside the stack's nested scores, those of simple rules on the same folds. */
+static void print_comparison(cst_page *page, const json_t *root) {
+    cst_table table = {.page = page, .root = root, .rows = json_object_get(root, "comparison")};
+    const cst_column *last = COMPARISON + 3;
+    cst_page_heading(page, json_array_get(table.rows, 0),
+                     "Simple rules on the same folds, and paired t-tests of their {loss} less that "
+                     "of the stack");
+    for (const cst_column *column = COMPARISON; column < last; column++)
+        cst_table_add_one(&table, *column);
+    cst_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
+    cst_table_add(&table, last);
+    cst_table_print(&table);
 }
 
 static void print_scores(cst_page *page, const json_t *root) {
@@ -413,21 +403,12 @@ static const cst_column CASCADE_STAGES[] =
     CST_COLUMNS(CST_WORDS("member", "then runs"), CST_NUMBER("members", "members", 0),
                 CST_PERCENT("cost", "cost %", 1), CST_NUMBER("threshold", "stops from", 4),
                 CST_PERCENT("stopped", "rows %", 1));
-static const cst_text_row CASCADE[] = CST_ROWS(
-    CST_TABLE("cascade.stages", "Cascade", CASCADE_STAGES),
-    CST_TEXT("cascade",
-             "  {cost:%1}% of the {cost_of} of all; of {tested:0} rows that the thresholds were "
-             "not chosen on, {failed:0} {risk=error?with an error that the stack does not "
-             "make|decided otherwise than by the stack}[: at most {bound:%g3}% of rows, with "
-             "{confidence:%g4}% confidence]; NLL changes by [{nll_change:4}|-]\n"));
+static const cst_text_row CASCADE[] =
+    CST_ROWS(CST_TABLE("cascade.stages", "Cascade", CASCADE_STAGES),
+             CST_TEXT("cascade", "  " CST_CASCADE "\n"));
 
-static const cst_text_row STACK[] = CST_ROWS(
-    CST_TEXT(NULL,
-             "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
-             ", {classes:0} classes, " FOLDS "\n  kept {models_kept:0} of {models_in:0} members\n"),
-    CST_TEXT("noise", "  without {rows_left_out:0} rows whose label is probably wrong; scores are "
-                      "of the others\n"),
-    CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
+/* How members were selected. */
+static const cst_text_row SELECTION[] = CST_ROWS(
     CST_MARKED(
         "path",
         "{selection.distilled?Pools of each size fitted to the predictions of the pool of "
@@ -436,7 +417,16 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_TEXT("selection.left_out",
              "  without {count:0} of these {of:0}, the loss on the labels changes by {change:4} "
              "+- {se:4} (vs. all)\n"),
-    CST_CODE("front.points", print_front), CST_HEADING("Stack"),
+    CST_CODE("front.points", print_front));
+
+static const cst_text_row STACK[] = CST_ROWS(
+    CST_TEXT(NULL,
+             "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
+             ", {classes:0} classes, " FOLDS "\n  kept {models_kept:0} of {models_in:0} members\n"),
+    CST_TEXT("noise", "  without {rows_left_out:0} rows whose label is probably wrong; scores are "
+                      "of the others\n"),
+    CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
+    CST_GROUP(NULL, SELECTION), CST_HEADING("Stack"),
     CST_LINE(NULL, "kappa, Gram", "{kappa_gram_before:g4} before -> {kappa_gram_after:g4} after"),
     CST_GROUP("kappa_cka_before", KAPPA), CST_CODE(NULL, print_lambda),
     CST_GROUP("sigma2", SPECTRUM), CST_LINE(NULL, "blend weights", "{blend:weights}"),
@@ -456,8 +446,8 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_LINE("weights", "log-linear weights", "{:weights}"),
     CST_CODE("mixing.members", print_mixing), CST_LINE("gate.suppresses", "gate suppresses", "{}"),
     CST_TABLE("learners", "Blend", LEARNERS), CST_CODE(NULL, print_domains),
-    CST_CODE("oof", print_scores), CST_GROUP("cascade", CASCADE), CST_SUSPECTS,
-    CST_GROUP(NULL, COST));
+    CST_CODE("oof", print_scores), CST_CODE("comparison", print_comparison),
+    CST_GROUP("cascade", CASCADE), CST_SUSPECTS, CST_GROUP(NULL, COST));
 
 /* Of a method that is no preset. */
 static const cst_text_row NESTED[] = CST_ROWS(
@@ -478,35 +468,44 @@ static const cst_text_row REGRESSION[] = CST_ROWS(
              "\n  regression, preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
              ", {folds.count:0} folds\n  {models_kept:0} of {models_in:0} members kept: "
              "{kept:names}\n"),
+    CST_HEADING("Members by out-of-fold RMSE"), CST_CODE(NULL, print_members),
     CST_EACH("dropped", "Dropped", "  {name}: {text}\n"), CST_CODE("front.points", print_front),
     CST_HEADING("Stack"), CST_LINE("transform", "of targets after", "{}"),
     CST_LINE(NULL, "blend weights", "{blend:weights}"),
     CST_LINE("weights", "linear weights", "{:weights}"), CST_GROUP(NULL, BUDGET),
-    CST_CODE(NULL, print_scores), CST_CODE(NULL, cst_text_outputs),
-    CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
+    CST_CODE(NULL, print_scores), CST_CODE("comparison", print_comparison),
+    CST_CODE(NULL, cst_text_outputs), CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
 
 static const cst_text_row MULTILABEL[] = CST_ROWS(
     CST_TEXT(NULL,
              "\n  multilabel, preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
              ", {folds.count:0} folds\n  {models_kept:0} of {models_in:0} members kept: "
              "{kept:names}\n"),
+    CST_HEADING("Members by out-of-fold log-loss"), CST_CODE(NULL, print_members),
     CST_EACH("dropped", "Dropped", "  {name}: {text}\n"), CST_CODE("front.points", print_front),
     CST_HEADING("Stack"), CST_LINE("weights", "mean weights", "{:weights}"),
     CST_LINE(NULL, "lambda", "{lambda:g4}  (of the labels' deviations, by held-out log loss)"),
-    CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_scores), CST_CODE(NULL, cst_text_labels),
-    CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
+    CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_scores), CST_CODE("comparison", print_comparison),
+    CST_CODE(NULL, cst_text_labels), CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
 
 static void print_fit(cst_page *page, const json_t *root) {
+    static const cst_text_row title[] = CST_ROWS(CST_TITLE("[: {model}]"));
+    static const cst_text_row notices[] = CST_ROWS(CST_NOTICES);
     cst_task task = cst_document_task(root);
+    if (!page->full) {
+        cst_text_rows(page, root, cst_text_screen);
+        return;
+    }
+    cst_text_rows(page, root, title);
     cst_text_rows(page, root,
                   cst_json_string(root, "method") ? METHOD
                   : task == CST_TASK_MULTILABEL   ? MULTILABEL
                   : task == CST_TASK_REGRESSION   ? REGRESSION
                                                   : STACK);
+    cst_text_rows(page, root, notices);
 }
 
-const cst_text_row cst_text_fit[] =
-    CST_ROWS(CST_TITLE("[: {model}]"), CST_CODE(NULL, print_fit), CST_NOTICES);
+const cst_text_row cst_text_fit[] = CST_ROWS(CST_CODE(NULL, print_fit));
 
 /* ---- show ---- */
 
@@ -583,6 +582,15 @@ static void print_pool(cst_page *page, const json_t *root) {
             : "  no: the model was not fitted on split '{split}' of this pool ({hash})\n");
 }
 
+/* What the fit found of all members. */
+static void print_history(cst_page *page, const json_t *root) {
+    static const cst_text_row rows[] =
+        CST_ROWS(CST_HEADING("Members of the fit"), CST_CODE("members", print_members),
+                 CST_GROUP(NULL, SELECTION));
+    cst_text_rows(page, json_object_get(root, "fit"), rows);
+}
+static const cst_text_row HISTORY[] = CST_ROWS(CST_CODE("fit.members", print_history));
+
 static const cst_text_row ADAPTED_TO[] = CST_ROWS(
     CST_HEADING("Adapted to"),
     CST_LINE("adapted_to", "rows", "split '{split}', {samples:0} samples"),
@@ -614,8 +622,8 @@ const cst_text_row cst_text_show[] = CST_ROWS(
              "{fitted_on.folds_source=time?in time|})][, seed {fitted_on.seed:0}]"),
     CST_LINE(NULL, "members", "[{fitted_on.members:0}, of which the model uses {members:0}]"),
     CST_LINE(NULL, "hash of the pool", "{fitted_on.pool_hash}"),
-    CST_GROUP("adapted_to", ADAPTED_TO), CST_GROUP("changed", CHANGED), CST_FULL(SETTINGS),
-    CST_GROUP("pool", POOL), CST_NOTICES);
+    CST_GROUP("adapted_to", ADAPTED_TO), CST_GROUP("changed", CHANGED), CST_FULL(HISTORY),
+    CST_FULL(SETTINGS), CST_GROUP("pool", POOL), CST_NOTICES);
 
 /* ---- adapt ---- */
 

@@ -9,13 +9,13 @@ enum { MATRIX_MEMBERS = 20, TOP_PAIRS = 20, EIGENVALUES_SHOWN = 12, MEMBER_ROWS 
 
 /* Columns that the task has no scores for are left out as empty. */
 static void print_members(cst_page *page, const json_t *root) {
-    static const cst_column columns[] =
-        CST_COLUMNS({.header = "", .kind = CST_COLUMN_PLACE}, CST_WORDS("name", "member"),
-                    CST_PERCENT("top1", "top-1 %", 2), CST_NUMBER("rmse", "RMSE", 5),
-                    CST_NUMBER("mae", "MAE", 5), CST_NUMBER("log_loss", "log loss", 5),
-                    CST_NUMBER("r2", "R^2", 4), CST_NUMBER("nll", "NLL", 4),
-                    CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
-                    CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"));
+    static const cst_column columns[] = CST_COLUMNS(
+        {.header = "", .kind = CST_COLUMN_PLACE}, CST_WORDS("name", "member"),
+        CST_PERCENT("top1", "top-1 %", 2), CST_NUMBER("rmse", "RMSE", 5),
+        CST_NUMBER("mae", "MAE", 5), CST_NUMBER("log_loss", "log loss", 5),
+        CST_NUMBER("r2", "R^2", 4), CST_NUMBER("nll", "NLL", 4), CST_NUMBER("ece", "ECE", 4),
+        CST_NUMBER("brier", "Brier", 4), CST_QUANTITY("flops", "FLOPs"),
+        {.key = "family", .header = "family", .kind = CST_COLUMN_TEXT, .spare = true});
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
     cst_table table = {.page = page, .rows = members, .limit = MEMBER_ROWS};
@@ -36,10 +36,8 @@ static void similarity_cell(cst_table *table, double value, double threshold) {
     cst_style style = value > threshold ? CST_BOLD : value < 0.5 ? CST_DIM : CST_PLAIN;
     if (isnan(value))
         cst_table_cell(table, CST_DIM, "-");
-    else if (fabs(value) < 0.9995)
-        cst_table_cell(table, style, "%s.%03.0f", value < -0.0005 ? "-" : "", 1000 * fabs(value));
     else
-        cst_table_cell(table, style, "%.2f", value);
+        cst_table_cell(table, style, "%.0f", round(1000 * value) + 0.0); /* and not -0 */
 }
 
 /* CKA below the diagonal, Pearson above it: both are symmetric. */
@@ -53,13 +51,13 @@ static void print_matrix(cst_page *page, const json_t *root) {
     bool both = json_array_size(pearson) > 0;
     cst_table table = {.page = page};
     cst_page_heading(page, root,
-                     both ? "CKA below the diagonal, Pearson correlation above"
-                          : "CKA (the matrix is symmetric)");
+                     both ? "CKA below the diagonal, Pearson correlation above, in thousandths"
+                          : "CKA in thousandths (the matrix is symmetric)");
     cst_table_add_one(&table, (cst_column){.header = ""});
     cst_table_add_one(&table, (cst_column){.header = "", .align = 'l'});
     for (size_t i = 0; i < count; i++) {
         (void)cst_snprintf(headers[i], sizeof headers[i], "%zu", i + 1);
-        cst_table_add_one(&table, (cst_column){.header = headers[i]});
+        cst_table_add_one(&table, (cst_column){.header = headers[i], .align = 'n'});
     }
     for (size_t i = 0; i < count; i++) {
         cst_table_cell(&table, CST_DIM, "%zu", i + 1);
@@ -168,7 +166,7 @@ static void print_spectrum(cst_page *page, const json_t *root) {
                  "meta-features"));
     const json_t *outputs = json_object_get(root, "outputs");
     size_t count = json_array_size(outputs);
-    if (cst_document_task(root) == CST_TASK_MULTILABEL)
+    if (cst_document_task(root) == CST_TASK_MULTILABEL || cst_document_task(root) == CST_TASK_TOPK)
         return;
     cst_page_heading(page, root, "Spectrum");
     if (count == 0)

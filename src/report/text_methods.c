@@ -87,7 +87,7 @@ static void print_legend(cst_page *page, const json_t *root) {
                    intervals == shown ? "each score" : scores[0].label);
     cst_page_fill(page, root,
                   "{resamples:0} resamples paired over [{images!}images|{cases!}cases|samples].\n");
-    if (ece && ece->interval_in_table)
+    if (ece && ece->interval_in_table && page->full)
         cst_page_print(page, "  Resampling adds noise to every bin: the interval of an ECE may lie "
                              "above its value.\n");
 }
@@ -214,6 +214,7 @@ static void print_by(cst_page *page, const json_t *root, const char *list, const
         return;
     cst_page_heading(page, root, heading);
     cst_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
+    table.leading = columns[2].header ? 3 : 1;
     cst_table_print(&table);
 }
 
@@ -223,6 +224,7 @@ static void print_task(cst_page *page, const json_t *root, const json_t *rows) {
                     CST_NUMBER("boxes", "boxes", 0));
     switch (cst_document_task(root)) {
     case CST_TASK_CLASSIFICATION:
+    case CST_TASK_TOPK:
         break;
     case CST_TASK_REGRESSION:
         cst_text_coverage(page, rows);
@@ -359,59 +361,107 @@ static void print_shift(cst_page *page, const json_t *root, const json_t *rows) 
 /* ---- evaluate ---- */
 
 static void print_evaluation(cst_page *page, const json_t *root) {
-    static const cst_column models = CST_NUMBER("models", "models", 0);
-    static const cst_column detail = {.key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE};
+    static const cst_column models = CST_NUMBER("models", "K", 0);
+    static const cst_column detail = {
+        .key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE, .spare = true};
     static const cst_column conditions[] =
         CST_COLUMNS(CST_WORDS("shift", "shift"), CST_WORDS("kind", "kind"),
                     {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL});
     json_t *rows = cst_document_rows(root);
     cst_table table = table_of(page, root, rows, METHOD);
-    page->full = true;
+    bool full = page->full;
     if (!rows)
         page->text.status = CST_ERROR_MEMORY;
     cst_table_add_one(&table, models);
-    cst_table_add_scores(&table, CST_COLUMN_SCORE, CST_COLUMN_BRACKETS, 'l');
+    cst_table_add_scores(&table, CST_COLUMN_SCORE, full ? CST_COLUMN_BRACKETS : CST_COLUMN_SHORT,
+                         'i');
     cst_table_add_one(&table, detail);
     cst_table_print(&table);
+    page->full = true;
     print_further(page, root, rows, METHOD);
     if (!cst_json_string(root, "split"))
         print_paired(page, root, rows, METHOD, "Difference from predictions");
     print_by(page, root, "conditions", "Conditions", conditions);
     if (cst_json_string(root, "ece_definition"))
         cst_page_paragraph(page, root, CST_ECE);
-    cst_page_fill(page, root,
-                  "[{resamples!}  Brackets: 95% bootstrap intervals, {resamples:0} resamples, seed "
-                  "{seed:0}.\n]");
+    cst_page_fill(
+        page, root,
+        "[{resamples!}  Next to scores: 95% bootstrap intervals, {resamples:0} resamples, "
+        "seed {seed:0}.\n]");
     print_task(page, root, rows);
     print_shift(page, root, rows);
     json_decref(rows);
 }
 
+static cst_cell_code metric_cell;
+static const cst_column VERDICTS[] = CST_COLUMNS(
+    CST_WORDS("verdict", "verdict"), CST_WORDS("b", "than"),
+    {.header = "by", .kind = CST_COLUMN_CODE, .code = metric_cell},
+    {.key = "difference", .header = "difference", .kind = CST_COLUMN_SIGNED, .decimals = 4},
+    CST_NUMBER("se", "s.e.", 4),
+    {.key = "[{only_a:0} : {only_b:0}|]",
+     .header = "only right",
+     .kind = CST_COLUMN_FILLED,
+     .align = 'r'},
+    {.key = "p_adjusted", .header = "p adjusted", .kind = CST_COLUMN_P});
+
+static const cst_text_row TESTED[] =
+    CST_ROWS(CST_TABLE("tests", "Paired tests: {reference} is", VERDICTS),
+             CST_PARAGRAPH(NULL, "p adjusted: {adjustment}."));
+
 const cst_text_row cst_text_evaluate[] =
     CST_ROWS(CST_TITLE(": [split {split}, ]" COUNTS
                        "[{conditions!} in each of {conditions:0} conditions][; {aggregate}]\n"),
-             CST_CODE(NULL, print_evaluation), CST_CODE(NULL, print_definitions), CST_NOTICES);
+             CST_CODE(NULL, print_evaluation), CST_GROUP("tests", TESTED),
+             CST_CODE(NULL, print_definitions), CST_NOTICES);
 
 /* ---- compare ---- */
 
+/* The paired test against the reference in words. */
+static void verdict_cell(cst_table *table, const json_t *row) {
+    const char *method = cst_json_string(row, "method");
+    const json_t *test = cst_score_test(table->root, method);
+    const cst_score_spec *score = cst_score_find(table->root, cst_json_string(test, "metric"));
+    double p = cst_json_number(test, "p_adjusted");
+    bool above = cst_json_number(test, "difference") < 0 || /* reference minus method */
+                 cst_json_number(test, "only_b") > cst_json_number(test, "only_a");
+    const char *words = p >= CST_SIGNIFICANT                          ? "unclear"
+                        : above == (score && score->higher_is_better) ? "better"
+                                                                      : "worse";
+    if (cst_json_is(table->root, "reference", method))
+        cst_table_cell(table, CST_PLAIN, "reference");
+    else if (isnan(p))
+        cst_table_cell(table, CST_PLAIN, "-");
+    else
+        cst_table_cell(table, CST_PLAIN, p < 0.001 ? "%s, p <0.001" : "%s, p %.3f", words, p);
+}
+
 static void print_compared(cst_page *page, const json_t *root) {
-    const cst_score_spec *tested = cst_score_find(root, cst_score_tested(root));
+    const char *tested = cst_score_tested(root);
     const json_t *rows = json_object_get(root, "rows");
-    const char *label = tested ? tested->label : "";
-    char header[40];
-    bool costs = false;
-    (void)cst_snprintf(header, sizeof header, tested ? "p %.*s" : "p", (int)strcspn(label, " "),
-                       label);
+    const char *ranking = cst_score_label(root, cst_json_string(root, "ranked_by"));
     cst_table table = table_of(page, root, rows, METHOD);
     cst_table_add_scores(&table, CST_COLUMN_SCORE, CST_COLUMN_SHORT, 'i');
     cst_table_add_costs(&table, false);
-    cst_table_add_one(&table, (cst_column){.header = header, .kind = CST_COLUMN_P});
+    cst_table_add_one(&table, (cst_column){.header = "verdict",
+                                           .kind = CST_COLUMN_CODE,
+                                           .align = 'l',
+                                           .code = verdict_cell});
     cst_table_print(&table);
     print_legend(page, root);
-    for (size_t i = 0; i < json_array_size(rows); i++)
-        costs = costs || !isnan(cst_json_number(json_array_get(rows, i), "flops_rel"));
-    cst_page_print(page, "  %ss: seconds of the fit.\n",
-                   costs ? "FLOPs: relative to running every member. " : "");
+    if (cst_json_has_column(rows, "flops_rel"))
+        cst_page_print(page, "  FLOPs: relative to running every member.\n");
+    if (page->full)
+        cst_page_print(page, "  s: seconds of the fit.\n");
+    cst_page_print(page, "  Ranked by %.*s.", (int)strcspn(ranking, " "), ranking);
+    if (tested)
+        cst_page_print(page,
+                       " Verdict: paired test of %s against the reference%s; unclear: p of %.2f or "
+                       "more.",
+                       cst_score_label(root, tested),
+                       json_array_size(rows) > 2 ? ", p adjusted for the number of methods" : "",
+                       CST_SIGNIFICANT);
+    cst_page_print(page, "\n");
     print_shift(page, root, rows);
     print_task(page, root, rows);
     if (page->full)
@@ -438,9 +488,7 @@ static void print_differences(cst_page *page, const json_t *root) {
                   "se: standard error.\n");
 }
 
-/* Whether the table holds the test: all do in full, else those significant after adjustment. */
-static bool is_significant(const cst_table *table, const json_t *test) {
-    (void)table;
+static bool is_significant(const json_t *test) {
     return cst_json_number(test, "p_adjusted") < CST_SIGNIFICANT;
 }
 
@@ -468,7 +516,7 @@ static void print_tests(cst_page *page, const json_t *root) {
     char text[200];
     for (size_t i = 0; i < count; i++) {
         const json_t *test = json_array_get(table.rows, i);
-        significant += is_significant(&table, test);
+        significant += is_significant(test);
         alone = alone || json_object_get(test, "only_a");
         squares = squares || cst_json_is(test, "metric", "squared_error");
     }
@@ -477,21 +525,18 @@ static void print_tests(cst_page *page, const json_t *root) {
                        "%zu of %zu significant at %.2f after adjustment[ ({adjustment})]",
                        significant, count, CST_SIGNIFICANT);
     cst_page_paragraph(page, root, text);
-    table.shows = page->full ? NULL : is_significant;
     cst_table_print(&table);
-    if (significant == 0 && !page->full)
-        return;
     if (squares)
         cst_page_paragraph(page, root,
                            "squared error: in units of the variance of the target, so that a "
                            "difference of -0.01 is one of +0.01 in R^2.");
     (void)cst_snprintf(text, sizeof text,
                        "difference: mean of {reference} minus that of the method.%s *: below "
-                       "%.2f.%s",
+                       "%.2f.",
                        alone ? " only correct: samples that only {reference} and only the method "
                                "classifies correctly."
                              : "",
-                       CST_SIGNIFICANT, page->full ? "" : " Other tests: --verbose.");
+                       CST_SIGNIFICANT);
     cst_page_paragraph(page, root, text);
 }
 
@@ -520,11 +565,40 @@ static void print_rank_correlations(cst_page *page, const json_t *root) {
     }
 }
 
-const cst_text_row cst_text_compare[] =
-    CST_ROWS(CST_TITLE("\n"), CST_GROUP(NULL, SCORED), CST_CODE(NULL, print_compared),
-             CST_FULL(CHOSEN), CST_CODE("repetitions", print_differences),
-             CST_CODE("tests", print_tests), CST_CODE(NULL, print_rank_correlations),
-             CST_CODE(NULL, print_definitions), CST_CODE(NULL, cst_text_end));
+static const cst_text_row TESTS[] =
+    CST_ROWS(CST_CODE("tests", print_tests), CST_CODE(NULL, print_rank_correlations),
+             CST_CODE(NULL, print_definitions));
+static const cst_text_row COMPARED[] = CST_ROWS(
+    CST_GROUP(NULL, SCORED), CST_CODE(NULL, print_compared), CST_FULL(CHOSEN),
+    CST_CODE("repetitions", print_differences), CST_FULL(TESTS),
+    CST_TEXT(NULL, "  Tests, choices and definitions: --verbose.\n"), CST_CODE(NULL, cst_text_end));
+
+/* The rows by rank. */
+static void print_ranked(cst_page *page, const json_t *root) {
+    const json_t *rows = json_object_get(root, "rows");
+    size_t count = json_array_size(rows);
+    CST_SCOPE(scope);
+    cst_placed *ranks = cst_page_ranks(page, scope, count);
+    json_t *copy = json_copy((json_t *)(uintptr_t)root);
+    json_t *sorted = json_array();
+    bool failed = !ranks;
+    for (size_t i = 0; !failed && i < count; i++)
+        ranks[i].value = cst_json_number(json_array_get(rows, i), "rank");
+    if (!failed)
+        cst_page_rank(ranks, count);
+    for (size_t i = 0; !failed && i < count; i++)
+        failed = json_array_append_new(sorted,
+                                       cst_json_share(json_array_get(rows, ranks[i].place))) != 0;
+    failed = (rows ? json_object_set(copy, "rows", sorted) : 0) != 0 || failed;
+    if (failed)
+        page->text.status = CST_ERROR_MEMORY;
+    else
+        cst_text_rows(page, copy, COMPARED);
+    json_decref(sorted);
+    json_decref(copy);
+}
+
+const cst_text_row cst_text_compare[] = CST_ROWS(CST_TITLE("\n"), CST_CODE(NULL, print_ranked));
 
 /* ---- ablate ---- */
 
@@ -535,8 +609,10 @@ static void print_stages(cst_page *page, const json_t *root) {
     cst_table_add_costs(&table, true);
     cst_table_print(&table);
     print_legend(page, root);
-    cst_page_print(page, "  kappa: condition numbers of the kept members' out-of-fold Gram matrix "
-                         "and of their CKA\n  matrix. FLOPs: relative to running every member.\n");
+    cst_page_print(page, "  FLOPs: relative to running every member.\n");
+    if (page->full)
+        cst_page_print(page, "  kappa: condition numbers of the kept members' out-of-fold Gram "
+                             "matrix and of their CKA matrix. s: seconds of the fit.\n");
     print_paired(page, root, rows, STAGE, "Difference from the row before");
     if (page->full)
         print_further(page, root, rows, STAGE);
@@ -561,6 +637,7 @@ static void add_names(cst_table *table, const char *draw) {
         {.key = "value", .header = key ? key : "value", .kind = CST_COLUMN_TEXT, .align = 'r'},
         CST_NUMBER(draw, draw, 0));
     cst_table_add(table, columns);
+    table->leading = table->count;
 }
 
 static void print_values(cst_page *page, const json_t *root) {

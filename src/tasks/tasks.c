@@ -4,19 +4,21 @@
 #include "fit/family.h"
 #include "fit/harness.h"
 #include "fit/profile.h"
+#include "model/history.h"
 #include "report/report.h"
 #include "tasks/classification/classification.h"
 #include "tasks/detection/detection.h"
 #include "tasks/multilabel/multilabel.h"
 #include "tasks/regression/regression.h"
 #include "tasks/segmentation/segmentation.h"
+#include "tasks/topk/topk.h"
 
 #include <string.h>
 
 /* In the order of cst_task. */
 static const cst_task_ops *const OPS[] = {
     &cst_classification_ops, &cst_regression_ops, &cst_segmentation_ops,
-    &cst_detection_ops,      &cst_multilabel_ops,
+    &cst_detection_ops,      &cst_multilabel_ops, &cst_topk_ops,
 };
 
 static const cst_task_ops *ops_of(const cst_pool *pool) {
@@ -67,6 +69,18 @@ static cst_status finish(cst_context *context, cst_status status, cst_report **r
     return cst_why(context, cst_report_settle(context, status, report));
 }
 
+/* Ends a fit: the model keeps what its report found of the members. */
+static cst_status finish_fit(cst_context *context, cst_status status, cst_model **model,
+                             cst_report **report) {
+    if (status == CST_OK && model && report)
+        status = cst_model_remember(context, *model, *report);
+    if (status != CST_OK && model) {
+        cst_model_free(context, *model);
+        *model = NULL;
+    }
+    return finish(context, status, report);
+}
+
 CST_OWNED(cst_options)
 
 /* The options of a call, or new ones of `preset` (NULL: default), in the scope. */
@@ -101,8 +115,8 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: pool and split are required");
     if (!options)
         CST_TRY(take_options(context, scope, NULL, &own));
-    return finish(context, fit(context, pool, split, options ? options : own, model, report),
-                  report);
+    return finish_fit(context, fit(context, pool, split, options ? options : own, model, report),
+                      model, report);
 }
 
 /* Options at the preset that the method is, with those that were set. */
@@ -147,8 +161,8 @@ cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *spli
     if (!pool || !split || !method)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_fit_method: pool, split and method are required");
-    return finish(context, fit_method(context, pool, split, method, options, model, report),
-                  report);
+    return finish_fit(context, fit_method(context, pool, split, method, options, model, report),
+                      model, report);
 }
 
 static cst_status show(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -261,6 +275,9 @@ cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *p
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_profile: model, pool and report are required");
     CST_TRY(check_task(context, model, pool));
+    if (!ops_of(pool)->profile)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED, "the predictions of %s are not profiled",
+                        cst_task_name(cst_pool_task(pool)));
     return finish(context, cst_run_profile(context, ops_of(pool), model, pool, &o, report), report);
 }
 
@@ -336,10 +353,12 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool,
     CST_ENTER(context);
     CST_TRY(read_options(context, __func__, pool, false, options_given, &o, report));
     CST_TRY(check_alone(context, __func__, &o));
-    if (cst_pool_task(pool) == CST_TASK_MULTILABEL)
+    cst_task task = cst_pool_task(pool);
+    if (task == CST_TASK_MULTILABEL || task == CST_TASK_TOPK)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "the stages of an ablation are not those of a multilabel fit; use compare "
-                        "for methods, or sweep for settings");
+                        "the stages of an ablation are not those of a %s fit; use compare for "
+                        "methods, or sweep for settings",
+                        cst_task_name(task));
     return finish(context, cst_run_ablate(context, ops_of(pool), pool, &o, report), report);
 }
 

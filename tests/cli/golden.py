@@ -48,6 +48,8 @@ def of_pool(pool):
     if pool != "detection-small":
         yield "inspect", [pool, *settings], most
         yield "fit", [pool, "-o", model, "--set", "evaluate.nested=false", *settings], most
+        if pool in ("digits", "regression"):
+            yield "fit-full", [pool, "-o", "full.cstack", "--set", "evaluate.nested=false", "--verbose"], text
         yield "predict", [model, pool, *OUTPUT.get(pool, ["-o", "out.npy"])], most
         if pool.startswith("digits"):
             yield "online", [model, pool, "--delay", "20"], most
@@ -69,7 +71,7 @@ def cases():
     both, text = (".txt", ".json"), (".txt",)
     for pool in POOLS:
         for command, arguments, endings in of_pool(pool):
-            yield f"{command}.{pool}", [command, *arguments, "-t", "1"], endings
+            yield f"{command}.{pool}", [command.partition("-")[0], *arguments, "-t", "1"], endings
     yield "folds.digits", ["folds", "--labels", "digits/oof_labels.npy", "-o", "folds.npy"], both
     yield "folds.concrete", ["folds", "--labels", "concrete/oof_labels.npy", "--task", "regression", "-o", "folds.npy"], both
     yield "options", ["options"], text
@@ -135,6 +137,7 @@ def json_lines(text):
 
 def text_lines(text):
     title = None  # of a table with a column of seconds, whose width follows its numbers
+    text = re.sub(r"(?m)^(  time .*,)\n {22}", r"\1 ", text)  # where it breaks, follows its numbers
     for line in text.splitlines(keepends=True):
         line = re.sub(r"file modified \S+", "file modified T", line)
         if re.match(r"\s*(time\s|peak memory\s|Seconds: |[\d.]+ s$)", line):

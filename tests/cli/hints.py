@@ -307,6 +307,7 @@ case("compare pool.json --methods average -r 20 --splits 2", "+ --holdout 0.2")
 case("compare pool.json --methods average -r 20 --splits 2 --holdout 0.2 --save saved", "- --splits 2 --holdout 0.2")
 OWN = "compare pool.json --methods average -r 20 --split test --with"
 case(OWN + " average=a_test.npy", "average=a_test.npy > mine=a_test.npy")
+case("compare pool.json --methods average -r 20 --with mine=m.cstack", "+ --split test")
 case(OWN + " =a_test.npy", "=a_test.npy > mine=a_test.npy")
 case(OWN + " a_test.npy --splits 2", "- --splits 2", "- --with a_test.npy")
 case(OWN + " a_test.npy --ood new", "- --ood new", "- --with a_test.npy")
@@ -533,6 +534,8 @@ UNTRIED = (
     "which --label-column names",  # the option that the message is about
     "CKA is approximate",  # thousands of rows
     "a learned gate needs labels",  # the tool has no pool of one class
+    "folds [{folds.source=pool!}",  # no hint
+    "(--preset compact looks for such sets)", "maps --format labels", "POOL --split test",  # of the screen of a fit: test_screen.py
 )
 
 
@@ -568,3 +571,24 @@ def tiny(x, y, w, h):
 
 case("fit dd -o n.cstack", "+ --set checks=off", make=lambda: misplaced("oof", corners))
 case("predict e.cstack dd -o o.json", lambda: without_first("test"), "+ --missing allow", make=lambda: misplaced("test", tiny))
+
+
+# ---- lists of the likeliest classes ----
+
+
+def lists():
+    """Files of members that list two of three classes, and a model `l.cstack` of them."""
+    for k, name in enumerate("lmn", 11):
+        order = np.argsort(-member(k), axis=1)[:, :2]
+        np.savez(f"{name}.npz", indices=order, logprobs=np.log(np.take_along_axis(member(k), order, axis=1)))
+    run("fit", "--labels", "y.npy", "l.npz", "m.npz", "n.npz", "--classes", "3", "-o", "l.cstack", "-s", "evaluate.nested=false")
+
+
+LISTS = "fit --labels y.npy l.npz m.npz n.npz -o new.cstack"
+case(LISTS, "+ --classes 3", make=lists)
+case(LISTS + " --classes 3 --missing allow", "- --missing allow", make=lists)
+case(LISTS + " --classes 3 --values logit", "- --values logit", make=lists)
+case("predict l.cstack l.npz m.npz n.npz -o o.npy", "o.npy > o.npz", make=lists)
+case("predict l.cstack l.npz m.npz n.npz -o o.npy", "+ --decide", make=lists)
+case("predict l.cstack l.npz m.npz n.npz -o o.npz --like a.csv", "- --like a.csv", make=lists)
+case("predict m.cstack a.npy b.npy c.npy -o o.npy --top 2", "- --top 2")

@@ -220,10 +220,10 @@ class Front(BudgetCase):
 
     def test_text(self):
         self.make_random(["latency_ms"])
-        text = self.fit("-s", "keep.max_latency=3", "-s", "keep.latency=max").out
+        text = self.fit("-v", "-s", "keep.max_latency=3", "-s", "keep.latency=max").out
         self.assertIn("that sets reach at their cost", text)
         self.assertRegex(text, r"latency budget +[0-9.]+ of 3 ms \(the slowest member\)")
-        self.assertNotIn("budget", self.fit().out)
+        self.assertNotIn("budget", self.fit("-v").out)
 
     def test_regression(self):
         rng = np.random.default_rng(4)
@@ -239,7 +239,7 @@ class Front(BudgetCase):
         for point in found["front"]["points"]:
             loss = oracle.loss([int(name[1:]) for name in point["members"]], self.folds) / np.var(y)
             self.assertLess(abs(point["loss"] / loss - 1), 0.03)
-        self.assertIn("size budget", self.fit("-s", "keep.max_params=12").out)
+        self.assertIn("size budget", self.fit("-v", "-s", "keep.max_params=12").out)
 
     def test_nothing_to_show(self):
         self.make_random([])

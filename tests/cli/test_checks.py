@@ -632,14 +632,14 @@ class Words(Checks):
         found = self.command("fit").json()
         self.assertIsNone(found["oof"]["nll"])
         self.assertIn("evaluate.nested is false", found["oof"]["why"])
-        text = run("fit", os.path.join(self.folder, "pool"), "-o", os.path.join(self.folder, "m"), "--set", "evaluate.nested=false").out
+        text = run("fit", os.path.join(self.folder, "pool"), "-o", os.path.join(self.folder, "m"), "--set", "evaluate.nested=false", "-v").out
         self.assertNotIn("top-1 -", text)
         self.assertIn("best member: ", text)
         self.assertNotIn("why", self.command("fit", "--set", "evaluate.nested=true").json()["oof"])
 
     def test_first_row_of_the_path(self):
         found = self.command("fit", "--set", "keep.fraction=0").json()
-        text = run("fit", os.path.join(self.folder, "pool"), "-o", os.path.join(self.folder, "m"), "--set", "evaluate.nested=false").out
+        text = run("fit", os.path.join(self.folder, "pool"), "-o", os.path.join(self.folder, "m"), "--set", "evaluate.nested=false", "-v").out
         first = found["path"][0]["members"]
         self.assertEqual(len(first), 1)
         self.assertRegex(text, rf"\n +>? +1 .* \+ {first[0]}\n")
@@ -651,6 +651,6 @@ class Words(Checks):
             self.assertFalse(any("meta-design" in n for n in found["notices"]), found["notices"])
 
     def test_units_of_tests(self):
-        out = run("compare", small("concrete", 5, 3), "--methods", "default,average", "-r", 200).out
+        out = run("compare", small("concrete", 5, 3), "--methods", "default,average", "-r", 200, "--verbose").out
         self.assertIn("squared error: in units of the variance of the target", out)
         self.assertNotIn("0.0000 ", out.split("Paired tests")[1].split("Condition")[0])

@@ -58,7 +58,7 @@ class Fit(PoolCase):
             )
 
     def test_text(self):
-        text = self.fit().out
+        text = self.fit("--verbose").out
         self.assertIn(f"corestack fit: {self.model}", text)
         for word in ("ada", "bob", "cyd", "kappa", "lambda", "blend weights", "ECE", "NLL"):
             self.assertIn(word, text)
@@ -74,6 +74,7 @@ class Fit(PoolCase):
     def test_set_changes_the_fit(self):
         document = self.fit("--json", "--set", "keep.max=1", "-s", "keep.fraction=0").json()
         self.assertEqual(document["models_kept"], 1)
+        self.assertIn("cap", [d["because"] for d in document["dropped"]])
         document = self.fit("--json", "--set", "evaluate.nested=false").json()
         self.assertFalse(document["oof"]["nested"])
 

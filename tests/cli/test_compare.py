@@ -12,6 +12,7 @@ import time
 import unittest
 
 import numpy as np
+from scipy import stats
 
 from support import DIGITS, SOURCES, TOOL, PoolCase, run, sample, small
 
@@ -52,6 +53,121 @@ class CompareCase(PoolCase):
 
     def saved(self, folder, method, split="oof"):
         return np.load(os.path.join(folder, f"{method}.{split}.npy"))
+
+
+class TestsOfAModel(CompareCase):
+    """evaluate --baselines: a fitted model against simple rules, recomputed with SciPy."""
+
+    def test_against_baselines(self):
+        pool = small("digits", 4)
+        self.works("fit", pool, "-o", self.model, "-s", "evaluate.nested=false", "-q")
+        found = self.works("evaluate", self.model, pool, "-b", "--json").json()
+        self.works("predict", self.model, pool, "--split", "test", "-o", os.path.join(self.folder, "p.npy"))
+        with open(pool, encoding="utf-8") as file:
+            manifest = json.load(file)
+        at = lambda name: np.load(os.path.join(os.path.dirname(pool), name))
+        labels = at(manifest["splits"]["test"]["labels"])
+        best, = (row["detail"] for row in found["baselines"] if row["method"] == "best-single")
+        file, = (m["predictions"]["test"] for m in manifest["models"] if m["name"] == best)
+        rows = np.arange(len(labels))
+        p = [np.load(os.path.join(self.folder, "p.npy")).astype(float), at(file).astype(float)]
+        loss = [-np.log(np.maximum(q[rows, labels], 1e-15)) for q in p]
+        right = [q.argmax(1) == labels for q in p]
+        self.assertEqual(found["reference"], "corestack")
+        tests = {(t["b"], t["metric"]): t for t in found["tests"]}
+        self.assertEqual(set(tests), {(row["method"], score) for row in found["baselines"] for score in ("nll", "top1")})
+        t = tests["best-single", "nll"]
+        expected = stats.ttest_rel(*loss)
+        self.assertAlmostEqual(t["p"], expected.pvalue, delta=1e-6)
+        self.assertAlmostEqual(t["statistic"], expected.statistic, delta=1e-4)
+        self.assertAlmostEqual(t["se"], (loss[0] - loss[1]).std(ddof=1) / len(labels) ** 0.5, delta=1e-6)
+        self.assertAlmostEqual(t["difference"], found["nll"] - found["baselines"][0]["nll"], delta=1e-8)
+        t = tests["best-single", "top1"]
+        only = [int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())]
+        self.assertEqual([t["only_a"], t["only_b"]], only)
+        self.assertAlmostEqual(t["p"], stats.binomtest(only[0], sum(only)).pvalue, delta=1e-9)
+        for (method, score), t in tests.items():
+            self.assertAlmostEqual(t["p_adjusted"], min(1, 4 * t["p"]), delta=1e-9)
+            gain = t["only_a"] - t["only_b"] if score == "top1" else -t["difference"]
+            word = "no clear difference" if t["p_adjusted"] >= 0.05 else "better" if gain > 0 else "worse"
+            self.assertEqual(t["verdict"], word, (method, score))
+        self.assertEqual(len({t["verdict"] for t in tests.values()}), 2)
+        text = self.works("evaluate", self.model, pool, "-b").out
+        self.assertIn("Paired tests: corestack is", text)
+        self.assertNotIn("Paired tests", self.works("evaluate", self.model, pool).out)
+
+
+class ModelAsRow(CompareCase):
+    """compare --with NAME=MODEL: the row has the scores that evaluate gives."""
+
+    def test_every_task(self):
+        for task, every in {"digits": 6, "regression": 2, "segmentation": 2, "detection": 2, "multilabel": 6}.items():
+            pool = small(task, 4, every)
+            self.works("fit", pool, "-o", self.model, "-s", "segment.pixels=300", "-s", "evaluate.nested=false", "-q")
+            shown = self.works("evaluate", self.model, pool, "--json").json()
+            found = self.works("compare", pool, "--split", "test", "-m", "average", "--with", f"mine={self.model}", "--reference", "mine",
+                               "-r", "20", "--json").json()
+            average, mine = found["rows"]
+            self.assertEqual((found["reference"], mine["method"], mine["definition"]), ("mine", "mine", "a fitted model (preset default)"))
+            for key in mine:
+                if key in shown and isinstance(mine[key], float):
+                    self.assertEqual(mine[key], shown[key], f"{task}: {key}")
+            self.assertEqual(mine["models"], shown["models"])
+            self.assertIn("difference", average)
+            self.assertTrue(all(t["a"] == "mine" and t["b"] == "average" for t in found["tests"]), task)
+            self.assertTrue(found["tests"], task)
+            if task == "digits":
+                self.assertEqual(mine["weights"] is None, len(self.works("show", self.model, "--json").json()["learners"]) > 1)
+            self.assertRegex(run("compare", pool, "-m", "average", "-r", "0", "--with", self.model).err, "score the model on another split")
+
+    def test_weights_are_in_the_order_of_the_pool(self):
+        pool = small("digits", 5)
+        report = self.works("fit", pool, "-o", self.model, "--method", "log-linear", "-s", "evaluate.nested=false", "--json").json()
+        found = self.works("compare", pool, "--split", "test", "-m", "average", "--with", self.model, "-r", "0", "--json").json()
+        row = found["rows"][1]
+        self.assertEqual(row["mix"], "log-linear")
+        weights = {name: w for name, w in zip(found["members"], row["weights"]) if w}
+        self.assertEqual(weights, {name: w for name, w in report["weights"].items() if w})
+
+    def test_refused(self):
+        pool = small("digits", 3)
+        self.works("fit", pool, "-o", self.model, "-s", "evaluate.nested=false", "-q")
+        other = small("regression", 3)
+        for words, says in (
+            ((other, "--split", "test"), "is a model of classification, but the task of the pool is regression"),
+            ((self.seen(pool), "--split", "again"), "was fitted on the rows of split 'again'"),
+            ((self.missing(pool), "--split", "test", "--missing", "allow"), "predictions of rows are missing"),
+        ):
+            result = run("compare", *words, "-m", "average", "-r", "0", "--with", f"mine={self.model}")
+            self.assertEqual(result.code, 2, result.err)
+            self.assertIn(says, result.err)
+
+    def changed(self, pool, name, change):
+        with open(pool, encoding="utf-8") as file:
+            manifest = json.load(file)
+        change(manifest, os.path.dirname(pool))
+        path = os.path.join(os.path.dirname(pool), name)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        return path
+
+    def seen(self, pool):
+        """The rows of the fit under another name."""
+        def change(manifest, folder):
+            manifest["splits"]["again"] = {"labels": manifest["splits"]["oof"]["labels"]}
+            for model in manifest["models"]:
+                model["predictions"]["again"] = model["predictions"]["oof"]
+        return self.changed(pool, "seen.json", change)
+
+    def missing(self, pool):
+        """A member without predictions of one row."""
+        def change(manifest, folder):
+            predictions = manifest["models"][0]["predictions"]
+            array = np.load(os.path.join(folder, predictions["test"]))
+            array[3] = np.nan
+            predictions["test"] = "gap.npy"
+            np.save(os.path.join(folder, "gap.npy"), array)
+        return self.changed(pool, "missing.json", change)
 
 
 class Forms(CompareCase):
@@ -117,19 +233,39 @@ class Forms(CompareCase):
         for words in (
             "corestack compare",
             "nested out-of-fold",
-            "Paired tests of default against each method",
             "95% bootstrap interval, 200 resamples",
-            "Definitions",
         ):
             self.assertIn(words, text)
-        self.assertNotIn("CORP", text)
-        more = self.compare("--methods", "best-single,average,default", "-r", "0").out
+        full = self.compare(*self.options, "--verbose").out
+        for words in ("Paired tests of default against each method", "Definitions", "CORP"):
+            self.assertNotIn(words, text)
+            self.assertIn(words, full)
+        more = self.compare("--methods", "best-single,average,default", "-r", "0", "--verbose").out
         self.assertIn("Spearman's rank correlation over 3 methods", more)
-        self.assertLessEqual(max(len(line) for line in text.splitlines()), 120)
-        self.assertIn("CORP", self.compare(*self.options, "--verbose").out)
         colored = self.compare(*self.options, "--color", "always").out
         self.assertIn("\033[1m", colored)
         self.assertIn("\033[4m", colored)
+
+    def test_rank(self):
+        """Rows are ranked by the metric, else by what is tested; JSON keeps the order that was asked for."""
+        methods = ["average", "ridge", "best-single", "default"]
+        for metric, key, up in ((None, "nll", False), ("top1", "top1", True), ("mcc", "mcc", True)):
+            how = ["--methods", ",".join(methods), "-r", "50", *(["--metric", metric] if metric else [])]
+            document = self.compare(*how, "--json").json()
+            rows = document["rows"]
+            self.assertEqual((document["ranked_by"], [row["method"] for row in rows]), (key, methods))
+            best = sorted(rows, key=lambda row: -row[key] if up else row[key])
+            self.assertEqual([row["rank"] for row in best], [1, 2, 3, 4])
+            lines = [line.split() for line in self.compare(*how).out.splitlines()]
+            lines = [line for line in lines if line and line[0] in methods]
+            self.assertEqual([line[0] for line in lines], [row["method"] for row in best])
+            tests = {t["b"]: t for t in document["tests"] if t["metric"] == key}
+            for line, row in zip(lines, best):
+                if row["method"] == "default":
+                    self.assertEqual(line[-1], "reference")
+                    continue
+                verdict = "unclear" if tests[row["method"]]["p_adjusted"] >= 0.05 else "better" if (row["difference"][key] > 0) == up else "worse"
+                self.assertEqual(line[-3], verdict + ",")
 
     def test_held_out_split_is_said(self):
         result = self.compare("--methods", "average", "--split", "test", "-r", "0")
@@ -362,7 +498,7 @@ class With(unittest.TestCase):
     def check_same(self, document, name):
         """The row `name` is that of `average` but for what it costs."""
         rows = {row["method"]: row for row in document["rows"]}
-        about = {"method", "definition", "detail", "mix", "weights", "models", "kappa_gram", "kappa_cka", "flops_rel", "seconds"}
+        about = {"method", "definition", "detail", "rank", "mix", "weights", "models", "kappa_gram", "kappa_cka", "flops_rel", "seconds"}
         own = rows[name]
         self.assertIn("predictions of your own: ", own["definition"])
         self.assertEqual({key: own[key] for key in ("mix", "weights", "models", "kappa_cka", "flops_rel", "seconds")},

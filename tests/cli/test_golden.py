@@ -17,7 +17,7 @@ class Golden(unittest.TestCase):
 
     def test_files_are_small(self):
         sizes = [os.path.getsize(os.path.join(golden.FOLDER, name)) for name in os.listdir(golden.FOLDER)]
-        self.assertLess(sum(sizes), 400000)
+        self.assertLess(sum(sizes), 415000)
 
 
 class Comparison(unittest.TestCase):

@@ -83,6 +83,8 @@ class Kappa(PoolCase):
     def test_inspect_and_bound(self):
         document = self.works("inspect", self.pool, "--json").json()
         self.check(document["kappa_gram"], document["kappa_cka"], self.names)
+        wide = self.works("inspect", self.pool, "--set", "gate.hidden=4096", "--json").json()  # too many parameters
+        self.assertIn("the spectrum is not reported", " ".join(wide["notices"]))
         self.works("fit", self.pool, "-o", self.model)
         bound = self.works("bound", self.model, self.pool, "--json").json()
         columns = [self.members[name, bound["split"]] for name in bound["models"]]

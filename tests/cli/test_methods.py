@@ -34,10 +34,10 @@ class EveryTask(PoolCase):
                     self.assertEqual(scored[key], row[key], f"{task}, {row['method']}: {key}")
 
     def test_report_counts_samples_or_cases(self):
-        for task, count in (("segmentation", "8 cases"), ("regression", "258 samples"), ("detection", "17 samples")):
+        for task, count in (("segmentation", "8 images"), ("regression", "258 rows"), ("detection", "17 boxes")):
             text = self.works("fit", POOLS[task], "--method", "average", "-o", self.model, "-s", "evaluate.nested=false",
                               *FEW.get(task, ())).out
-            self.assertIn(f"; {count}, ", text)
+            self.assertIn(f", {count}", text)
 
     def test_predictions_are_those_of_the_comparison(self):
         for task in ("classification", "regression"):
@@ -59,7 +59,7 @@ class EveryTask(PoolCase):
                 self.assertEqual(found["oof"][key], row[key], f"{task}: {key}")
 
     def test_text_names_the_method(self):
-        text = self.works("fit", POOLS["classification"], "--method", "greedy+vector", "-o", self.model).out
+        text = self.works("fit", POOLS["classification"], "--method", "greedy+vector", "-o", self.model, "-v").out
         for part in ("method greedy+vector", "linear weights", "nested", "of 5: "):
             self.assertIn(part, text)
 

@@ -49,7 +49,10 @@ class Report(PoolCase):
         self.assertEqual(policy["style-src"], digest(page.style))
         self.assertEqual((policy["base-uri"], policy["form-action"], policy["trusted-types"]), ("'none'",) * 3)
         self.assertNotRegex(page.text, r'<[^>]*\sstyle=|<link|<img|<iframe|\shref="http|\ssrc=|https?://(?!www\.w3\.org/)|@import|url\(')
-        self.assertEqual(list(page.data), ["corestack", "evaluate", "show", "inspect", "bound"])
+        self.assertEqual(list(page.data), ["corestack", "evaluate", "show", "inspect", "bound", "monitor", "fit"])
+        self.assertNotIn("fit", page.data["show"])
+        self.assertEqual(sum(step["chosen"] for step in page.data["fit"]["path"]), 1)
+        self.assertTrue(all(test["a"] == "corestack" for test in page.data["evaluate"]["tests"]))
         self.assertEqual({key: page.data["evaluate"][key] for key in ("nll", "confused", "worst")},
                          {key: shown[key] for key in ("nll", "confused", "worst")})
         self.assertEqual(page.data["show"]["model"], self.model)
@@ -59,7 +62,7 @@ class Report(PoolCase):
 
     def test_same_bytes_and_nothing_measured(self):
         self.fit("--html", self.path("fit.html"))
-        self.report()
+        self.assertTrue(self.report().out.startswith("corestack report: split test, "))
         first = self.read(self.path("page.html"))
         self.report("--threads", "2")
         self.assertEqual(self.read(self.path("page.html")), first)
@@ -87,6 +90,15 @@ class Report(PoolCase):
         self.works("inspect", self.pool, "--html", self.path("inspect.html"))
         self.assertEqual(list(self.page("compare.html").data), ["corestack", "compare"])
         self.assertEqual(list(self.page("inspect.html").data), ["corestack", "inspect"])
+        self.works("sweep", self.pool, "--split", "test", "--over", "seed=0,1", "-m", "average", "--html", self.path("sweep.html"))
+        self.assertEqual(list(self.page("sweep.html").data), ["corestack", "sweep"])
+        self.fit()
+        self.works("monitor", self.model, self.pool, "--split", "oof,test", "--html", self.path("monitor.html"))
+        data = self.page("monitor.html").data
+        self.assertEqual(list(data), ["corestack", "monitor", "show", "fit"])
+        self.assertEqual(data["show"]["model"], self.model)
+        self.assertNotIn("pool", data["show"])
+        self.assertEqual(["members" in batch for batch in data["monitor"]["batches"]], [False, True])
 
     def test_pool_without_the_split_of_the_fit(self):
         self.fit()
@@ -168,6 +180,44 @@ class Wrong(PoolCase):
             self.assertAlmostEqual(one["probability_label"], p[i, labels[i]], places=6)
             self.assertAlmostEqual(one["probability"], p[i].max(), places=6)
         self.assertEqual(len(found["baselines"][0]["reliability"]), 15)
+
+    def test_of_values(self):
+        pool = small("concrete", every=3)
+        self.works("fit", pool, "-o", self.model, "--set", "evaluate.nested=false")
+        found = self.works("evaluate", self.model, pool, "--json").json()
+        self.works("predict", self.model, pool, "--split", "test", "-o", self.path("p.npy"))
+        predicted = np.load(self.path("p.npy")).astype(float).ravel()
+        with open(pool, encoding="utf-8") as file:
+            manifest = json.load(file)
+        target = np.load(os.path.join(os.path.dirname(pool), manifest["splits"]["test"]["labels"])).astype(float).ravel()
+        error = predicted - target
+        order = np.argsort(predicted, kind="stable")
+        self.assertEqual(len(found["ranges"]), 5)
+        for k, one in enumerate(found["ranges"]):
+            rows = order[k * len(order) // 5 : (k + 1) * len(order) // 5]
+            self.assertEqual(one["samples"], len(rows))
+            for key, value in (("rmse", np.sqrt((error[rows] ** 2).mean())), ("bias", error[rows].mean()),
+                               ("low", predicted[rows].min()), ("high", predicted[rows].max())):
+                self.assertAlmostEqual(one[key] / value, 1, places=5)
+        level = found["levels"].index(found["ranges"][0]["level"])
+        inside = sum(one["coverage"] * one["samples"] for one in found["ranges"])
+        self.assertAlmostEqual(inside / len(order), found["coverage"][level], places=9)
+        worst = np.argsort(-np.abs(error), kind="stable")[:10]
+        for one, i in zip(found["worst"], worst, strict=True):
+            self.assertAlmostEqual(one["target"], target[i], places=6)
+            self.assertAlmostEqual(one["predicted"] / predicted[i], 1, places=6)
+
+    def test_reliability_of_pixels(self):
+        pool = small("segmentation")
+        self.works("fit", pool, "-o", self.model, "--set", "evaluate.nested=false", "--set", "folds.count=3")
+        found = self.works("evaluate", self.model, pool, "--json").json()
+        bins = [one for one in found["reliability"] if one["count"]]
+        self.assertEqual(sum(one["count"] for one in bins), found["pixels"])
+        self.assertTrue(all(one["lower"] <= one["confidence"] <= one["upper"] + 1e-9 for one in bins))
+        right = sum(one["count"] * one["accuracy"] for one in bins) / found["pixels"]
+        gap = sum(one["count"] * abs(one["accuracy"] - one["confidence"]) for one in bins) / found["pixels"]
+        self.assertAlmostEqual(gap, found["ece"], places=9)
+        self.assertGreater(right, 0.3)
 
     def test_rows_without_ids_and_of_a_file(self):
         weights = np.ones(self.test_rows)

@@ -666,7 +666,7 @@ class Segmentation(PoolCase):
         self.assertEqual(plain["decision"], "miou" if used else "argmax")
         self.assertEqual("segment.offsets" in run("show", self.path("p.cstack"), "--json").json()["settings"], used)
         self.assertIn("offsets change the held-out mIoU by",
-                      run("fit", self.pool, "-o", self.path("t.cstack"), "--set", "folds.count=3").out)
+                      run("fit", self.pool, "-o", self.path("t.cstack"), "--set", "folds.count=3", "--verbose").out)
         self.make_rare()
         natural = self.fit("n.cstack", nested=True)
         balanced = self.fit("b.cstack", "--set", "segment.balance=1", "--set", "segment.pixels=300")

@@ -393,7 +393,13 @@ class Latex(SplitsCase):
             ("sweep", self.pool, "--over", "pool.size=2,3", "--draws", "2", "--methods", "ridge"),
             ("compare", small("concrete"), "--methods", "average,ridge", "-r", "0"),
         ):
-            self.check_structure(self.works(*arguments, "--latex").out)
+            text = self.works(*arguments, "--latex").out
+            self.check_structure(text)
+            for caption, heads in zip(re.findall(r"\\caption\{(.*)\}\n", text), re.findall(r"\\toprule\n(.*)\\\\", text)):
+                for head in heads.split(" & ")[1:]:  # every column but names is explained
+                    name = re.sub(r" \$\\\w+arrow\$ *$", "", head).strip().removeprefix(r"\textbf{").removesuffix("}")
+                    if name not in ("value", "draw", "draws", "seeds", "cka.threshold", "pool.size"):
+                        self.assertIn(f" {name}: ", caption)
 
     def test_an_ablation_has_the_columns_of_the_paper(self):
         call = ("ablate", self.pool, "--split", "test", "-r", "0")

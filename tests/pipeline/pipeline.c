@@ -183,7 +183,7 @@ static void twins_and_noise_go(void **state) {
         assert_int_equal(stages.closest[TWIN], 1);
         assert_true(stages.closest_value[TWIN] > 1 - 1e-6);
         if (i == 1) /* within 60% of six there is no place for it */
-            assert_int_equal(stages.reason[NOISE], CST_REASON_SELECTION);
+            assert_int_equal(stages.reason[NOISE], CST_REASON_CAP);
         assert_int_equal(stages.kept_count, i == 0 ? 5 : 3);
         cst_stages_free(f->context, &stages);
     }

@@ -35,6 +35,12 @@ static char *text_of(cst_context *context, const cst_report *report, int color) 
     return text;
 }
 
+static char *full_text_of(cst_context *context, const cst_report *report) {
+    char *text = NULL;
+    assert_int_equal(cst_report_text_full(context, report, 0, &text), CST_OK);
+    return text;
+}
+
 #define assert_contains(text, part)                                                                \
     do {                                                                                           \
         if (!strstr(text, part))                                                                   \
@@ -117,10 +123,10 @@ static const char FIT[] =
     " \"redundancy\": {\"measure\": \"cka\"},"
     " \"path\": [{\"size\": 2, \"loss\": 0.06, \"excess\": 0, \"excess_se\": 0,"
     "             \"flops\": null, \"latency_ms\": null, \"allowed\": true, \"chosen\": false,"
-    "             \"members\": [\"svm\", \"twin\"]},"
+    "             \"added\": [\"svm\", \"twin\"]},"
     "            {\"size\": 1, \"loss\": 0.0612, \"excess\": 0.0012, \"excess_se\": 0.0004,"
     "             \"flops\": null, \"latency_ms\": null, \"allowed\": true, \"chosen\": true,"
-    "             \"members\": [\"svm\"]}],"
+    "             \"added\": [], \"removed\": [\"twin\"]}],"
     " \"kappa_gram_before\": 12345.6, \"kappa_gram_after\": 1.0, \"lambda\": null, "
     "\"lambda_rule\": \"star\","
     " \"sigma2\": null, \"mp_edge\": null, \"snr\": null,"
@@ -136,7 +142,7 @@ static const char FIT[] =
 static void fit_text_says_what_matters(void **state) {
     cst_context *context = *state;
     cst_report *report = parsed(context, CST_REPORT_FIT, FIT);
-    char *text = text_of(context, report, 0);
+    char *text = full_text_of(context, report);
     assert_contains(text, "corestack fit: m.cstack\n");
     assert_contains(text, "preset default, seed 7; 1437 samples, 10 classes, 5 folds (the pool's)");
     assert_contains(text, "  *  svm        ");
@@ -164,6 +170,14 @@ static void fit_text_says_what_matters(void **state) {
     text = text_of(context, report, 1);
     assert_contains(text, "\033[1mcorestack fit\033[0m");
     cst_free(context, text);
+    text = text_of(context, report, 0);
+    assert_contains(text, "classification, 1437 rows, 10 classes, 3 members, 5 folds (the pool's)");
+    assert_contains(text, "  > this model          98.70  0.0123  0.0610        1    33.3\n");
+    assert_contains(text, "Members     1 of 3 kept, by weight: svm 1.00\n");
+    assert_contains(text, "Left out    1 redundant (twin), 1 constant (flat)\n");
+    assert_contains(text, "Look at     member flat is constant\n");
+    assert_null(strstr(text, " \n"));
+    cst_free(context, text);
     cst_report_free(context, report);
 }
 
@@ -173,11 +187,11 @@ static void fit_text_names_the_twin(void **state) {
     json_t *members = json_object_get(report->root, "members");
     assert_int_equal(json_object_set_new(json_array_get(members, 2), "name", json_string("twin")),
                      0);
-    char *text = text_of(context, report, 0);
+    char *text = full_text_of(context, report);
     assert_contains(text, "redundant; CKA 0.9971 with svm\n");
     assert_int_equal(json_object_del(json_object_get(report->root, "blend"), "ridge"), 0);
     cst_free(context, text);
-    text = text_of(context, report, 0);
+    text = full_text_of(context, report);
     assert_contains(text, "(rule: star; not used, because no linear meta-learner has a weight)\n");
     cst_free(context, text);
     cst_report_free(context, report);
@@ -206,7 +220,7 @@ static void evaluate_text_marks_the_best(void **state) {
     char *text = text_of(context, report, 1);
     assert_contains(text, ": split test, 360 samples\n");
     assert_contains(text, "\033[1m98.00\033[0m");
-    assert_contains(text, "[96.00, 99.00]");
+    assert_contains(text, "96.0-99.0");
     assert_contains(text, "\033[1m0.0100\033[0m");
     assert_contains(text, "average");
     assert_null(strstr(text, "\033[1m97.00"));
@@ -229,8 +243,8 @@ static void inspect_text_shows_both_halves(void **state) {
                " \"evidence\": 0.002}, \"class_counts\": [2, 3, 4],"
                " \"problems\": [\"class 0 has two samples\"], \"notices\": []}");
     char *text = text_of(context, report, 0);
-    assert_contains(text, "1  a     .  -.250\n");
-    assert_contains(text, "2  b  .987      .\n");
+    assert_contains(text, "1  a   . -250\n");
+    assert_contains(text, "2  b 987    .\n");
     assert_contains(text, "samples of a class: 2 to 4\n");
     assert_contains(text, "together            a, b\n");
     assert_contains(text, "star 0.03, cv 0.0006, gcv 0.001, evidence 0.002\n");
@@ -265,11 +279,12 @@ static void many_members_become_pairs(void **state) {
 static const char COMPARE[] =
     "{\"split\": \"oof\", \"scored\": \"nested\", \"samples\": 1437, \"classes\": 10,"
     " \"models_in\": 16, \"seed\": 4, \"resamples\": 5000, \"reference\": \"default\","
-    " \"ood\": \"svhn\","
+    " \"ranked_by\": \"nll\", \"ood\": \"svhn\","
     " \"definitions\": {\"top1\": \"fraction right\", \"nll\": \"mean, nats\","
     "                   \"corp\": \"bin-free\", \"max_probability\": \"one less the largest\"},"
     " \"rows\": ["
-    "  {\"method\": \"average\", \"definition\": \"The mean, of all.\", \"detail\": \"a, "
+    "  {\"method\": \"average\", \"rank\": 2, \"definition\": \"The mean, of all.\", \"detail\": "
+    "\"a, "
     "\\\"b\\\"\","
     "   \"top1\": 0.97, \"top1_ci\": [0.961, 0.979], \"ece\": 0.05, \"ece_ci\": [0.04, 0.0604],"
     "   \"nll\": 0.1, \"nll_ci\": [0.09, 0.11], \"brier\": 0.06, \"brier_ci\": [0.0595, 0.0605],"
@@ -277,14 +292,14 @@ static const char COMPARE[] =
     "   \"ood_auroc\": 0.9, \"ood_fpr95\": 0.3,"
     "   \"mix\": \"linear\", \"weights\": [0.5, 0.5], \"models\": 16, \"kappa_gram\": 812.5,"
     "   \"flops_rel\": 1.0, \"seconds\": 0.01},"
-    "  {\"method\": \"mlp\", \"definition\": null, \"detail\": \"\","
+    "  {\"method\": \"mlp\", \"rank\": 3, \"definition\": null, \"detail\": \"\","
     "   \"top1\": 0.98, \"top1_ci\": [0.97, 0.99], \"ece\": 0.02, \"ece_ci\": [0.01, 0.03],"
     "   \"nll\": 0.30000000000000004, \"nll_ci\": [0.29, 1.25], \"brier\": 0.05,"
     "   \"brier_ci\": [0.04, 0.06], \"corp\": 0.003,"
     "   \"difference\": {\"nll\": 0.23, \"nll_ci\": [0.2, 0.3]},"
     "   \"ood_auroc\": 0.8, \"ood_fpr95\": 0.2, \"mix\": null, \"weights\": null, \"models\": 16,"
     "   \"kappa_gram\": 812.5, \"flops_rel\": 1.0, \"seconds\": 2.5},"
-    "  {\"method\": \"default\", \"definition\": \"x\", \"detail\": \"\","
+    "  {\"method\": \"default\", \"rank\": 1, \"definition\": \"x\", \"detail\": \"\","
     "   \"top1\": 0.98, \"top1_ci\": [0.97, 0.99], \"ece\": 0.01, \"ece_ci\": [0.005, 0.015],"
     "   \"nll\": 0.07, \"nll_ci\": [0.06, 0.08], \"brier\": 0.04, \"brier_ci\": [0.03, 0.05],"
     "   \"corp\": 0.002, \"ood_auroc\": 0.95, \"ood_fpr95\": 0.1, \"mix\": \"log-linear\","
@@ -303,41 +318,37 @@ static const char COMPARE[] =
     " \"kappa_gram_top1\": {\"spearman\": -0.5, \"p\": 0.667, \"exact\": true, \"methods\": 3},"
     " \"seconds\": {\"read\": 0.5, \"total\": 6.25}, \"notices\": [\"a notice\"]}";
 
-static char *full_text_of(cst_context *context, const cst_report *report) {
-    char *text = NULL;
-    assert_int_equal(cst_report_text_full(context, report, 0, &text), CST_OK);
-    return text;
-}
-
 static void compare_text_is_a_leaderboard(void **state) {
     cst_context *context = *state;
     cst_report *report = parsed(context, CST_REPORT_COMPARE, COMPARE);
     char *text = text_of(context, report, 0);
     assert_contains(text, "split oof, 1437 samples, 16 members, 10 classes, seed 4\n");
     assert_contains(text, "nested out-of-fold: every row is scored by a fit that did not see it");
-    assert_contains(text, "  average    97.00 96.1-97.9  0.0500 .040-.060  0.1000 .090-.110   "
-                          "0.0600 .0595-.0605  16  1.000  0.01  <0.001*\n");
-    assert_contains(text, "  mlp        98.00 97.0-99.0  0.0200 .010-.030  0.3000 .290-1.250  "
-                          "0.0500 .0400-.0600  16  1.000  2.50    0.800\n");
-    assert_contains(text, "  default    98.00 97.0-99.0  0.0100 .005-.015  0.0700 .060-.080   "
-                          "0.0400 .0300-.0500   5  0.250  3.00        -\n");
+    assert_contains(text, "  default    98.00 97.0-99.0  0.0100 .005-.015  0.0700 .060-.080    5  "
+                          "0.250  reference\n"
+                          "  average    97.00 96.1-97.9  0.0500 .040-.060  0.1000 .090-.110   16  "
+                          "1.000  worse, p <0.001\n"
+                          "  mlp        98.00 97.0-99.0  0.0200 .010-.030  0.3000 .290-1.250  16  "
+                          "1.000  unclear, p 0.800\n"
+                          "  More columns: --verbose.\n");
     assert_contains(text, "95% bootstrap interval, 5000 resamples");
-    assert_contains(text, "2 of 3 significant at 0.05 after adjustment (Bonferroni)\n");
-    assert_contains(text, "  average  NLL         -0.0300             -  -6.50  1436     <0.001*  "
-                          "paired t\n");
-    assert_contains(text, "20 : 6");
-    assert_contains(text, "over 3 methods: -0.500, p = 0.667 (exact), kappa of the Gram matrix\n");
     assert_contains(text, "Detection of out-of-distribution rows: split svhn\n");
-    assert_contains(text, "  top-1 %: fraction right\n");
-    assert_contains(text, "  max_probability: one less the largest\n");
     assert_contains(text, "  - a notice\n");
     assert_contains(text, "Seconds: read 0.50, total 6.25\n");
     assert_null(strstr(text, "bin-free"));
+    assert_null(strstr(text, "significant"));
     assert_null(strstr(text, "log-linear"));
     assert_null(strchr(text, '\033'));
     assert_null(strstr(text, " \n"));
     cst_free(context, text);
     text = full_text_of(context, report);
+    assert_contains(text, "2 of 3 significant at 0.05 after adjustment (Bonferroni)\n");
+    assert_contains(text, "  average  NLL         -0.0300             -  -6.50  1436     <0.001*  "
+                          "paired t\n");
+    assert_contains(text, "20 : 6");
+    assert_contains(text, "over 3 methods: -0.500, p = 0.667 (exact), kappa of the Gram matrix\n");
+    assert_contains(text, "  top-1 %: fraction right\n");
+    assert_contains(text, "  max_probability: one less the largest\n");
     assert_contains(text, "CORP: bin-free");
     assert_contains(text, "log-linear");
     assert_contains(text, "812.5");
@@ -416,14 +427,15 @@ static void csv_has_every_number_in_full(void **state) {
     assert_int_equal(cst_report_csv(context, report, &text), CST_OK);
     assert_string_equal(
         text,
-        "method,detail,top1,top1_low,top1_high,ece,ece_low,ece_high,nll,nll_low,nll_high,brier,"
+        "method,rank,detail,top1,top1_low,top1_high,ece,ece_low,ece_high,nll,nll_low,nll_high,"
+        "brier,"
         "brier_low,brier_high,corp,difference_nll,difference_nll_low,difference_nll_high,"
         "ood_auroc,ood_fpr95,mix,models,kappa_gram,flops_rel,seconds\n"
-        "average,\"a, \"\"b\"\"\",0.97,0.961,0.979,0.05,0.04,0.0604,0.1,0.09,0.11,0.06,0.0595,"
+        "average,2,\"a, \"\"b\"\"\",0.97,0.961,0.979,0.05,0.04,0.0604,0.1,0.09,0.11,0.06,0.0595,"
         "0.0605,0.004,0.03,0.02,0.04,0.9,0.3,linear,16,812.5,1,0.01\n"
-        "mlp,,0.98,0.97,0.99,0.02,0.01,0.03,0.30000000000000004,0.29,1.25,0.05,0.04,0.06,0.003,"
+        "mlp,3,,0.98,0.97,0.99,0.02,0.01,0.03,0.30000000000000004,0.29,1.25,0.05,0.04,0.06,0.003,"
         "0.23,0.2,0.3,0.8,0.2,,16,812.5,1,2.5\n"
-        "default,,0.98,0.97,0.99,0.01,0.005,0.015,0.07,0.06,0.08,0.04,0.03,0.05,0.002,,,,0.95,"
+        "default,1,,0.98,0.97,0.99,0.01,0.005,0.015,0.07,0.06,0.08,0.04,0.03,0.05,0.002,,,,0.95,"
         "0.1,log-linear,5,8.5,0.25,3\n");
     cst_free(context, text);
     cst_report_free(context, report);
@@ -476,11 +488,14 @@ static void ablate_text_shows_what_each_stage_changes(void **state) {
     cst_report *report = parsed(context, CST_REPORT_ABLATE, ABLATE);
     char *text = text_of(context, report, 0);
     assert_contains(text, "fitted on split oof, scored once on split test.");
-    assert_contains(text, "  prototype    90.00 85.0-95.0  0.1000  0.5000  0.2000  9       123.4  "
-                          "0.50\n");
+    assert_contains(text, "  prototype    90.00 85.0-95.0  0.1000  0.5000  0.2000  9\n");
     assert_contains(text, "  +S1 CKA    +2.00 [1.00, 3.00]*  +0.1000 [-0.0500, 0.2000]\n");
     assert_contains(text, "redundancy.measure=cka, cka.threshold=0.85\n");
     assert_null(strstr(text, "FLOPs  "));
+    assert_null(strstr(text, "123.4"));
+    cst_free(context, text);
+    text = full_text_of(context, report);
+    assert_contains(text, "  9       123.4  0.50\n");
     cst_free(context, text);
     assert_int_equal(cst_report_csv(context, report, &text), CST_OK);
     assert_contains(text, "stage,settings,top1,top1_low,top1_high,");
@@ -557,22 +572,22 @@ static void compare_text_of_a_segmentation(void **state) {
     assert_contains(text, "  split test, 16 cases, 18771 pixels, 429 ignored, boundary width 2, "
                           "4 members, 11 classes, seed 0\n");
     assert_contains(text, "  method   mIoU %            pixel %  edge %     ECE     NLL  K  FLOPs"
-                          "     s  p mIoU\n"
+                          "  verdict\n"
                           "  average   51.39 47.0-54.2    87.19   27.25  0.0904  0.4463  4  1.000"
-                          "  0.50  0.030*\n"
+                          "  worse, p 0.030\n"
                           "  default   53.89 49.3-56.8    87.95   25.49  0.0178  0.3479  3  0.817"
-                          "  5.88       -\n");
+                          "  reference\n");
     assert_contains(text, "  Next to mIoU %: the 95% bootstrap interval, 200 resamples paired over "
                           "cases.\n");
-    assert_contains(text,
-                    "  average  mIoU %     +0.0250      0.030*  paired bootstrap over cases\n");
-    assert_contains(text, "\nCondition number and mIoU\n");
-    assert_contains(text, "  mIoU %: mean IoU\n");
     assert_null(strstr(text, "only correct"));
     assert_null(strstr(text, "an ECE may lie"));
     assert_null(strstr(text, "fwIoU"));
     cst_free(context, text);
     text = full_text_of(context, report);
+    assert_contains(text,
+                    "  average  mIoU %     +0.0250      0.030*  paired bootstrap over cases\n");
+    assert_contains(text, "\nCondition number and mIoU\n");
+    assert_contains(text, "  mIoU %: mean IoU\n");
     assert_contains(text, "\nFurther scores\n  method   fwIoU %\n  average    78.78\n");
     assert_contains(text,
                     "  average  linear        62.5\n  default  -              8.5  offsets\n");
@@ -632,10 +647,9 @@ static void evaluate_text_of_a_regression(void **state) {
     cst_report *report = parsed(context, CST_REPORT_EVALUATE, REGRESSION);
     char *text = text_of(context, report, 0);
     assert_contains(text, "corestack evaluate: split test, 111 samples\n");
-    assert_contains(
-        text, "  method     models      RMSE                             MAE      R^2     NLL\n"
-              "  corestack      10  57.91980  [50.97446, 65.93046]  44.95260  -0.5000  5.4884\n"
-              "  average        18  58.10000                        44.00000   0.2500       -\n");
+    assert_contains(text, "  method      K      RMSE                       MAE      R^2     NLL\n"
+                          "  corestack  10  57.91980 50.9745-65.9305  44.95260  -0.5000  5.4884\n"
+                          "  average    18  58.10000                  44.00000   0.2500       -\n");
     assert_contains(text, "  method      50 %    width   90 %     width\n"
                           "  corestack  53.00  79.9000  88.00  175.0000\n"
                           "  average    50.00  70.0000  87.50  150.0000\n");

@@ -1,9 +1,14 @@
 """Plots of what the library found, with matplotlib: reliability, cka, spectrum, accuracy_flops,
 front, weights, online, and the paper's figures: kappa, threshold, pool_size, ablation.
 
-Each function draws into `ax`, or into a figure of its own, and returns the Axes:
+Each function draws into `ax`, or into a figure of its own, and returns the Axes, which a notebook shows as a picture:
 
->>> corestack.plot.cka(corestack.inspect(preds, y)).figure.savefig("cka.png")
+>>> ax = corestack.plot.cka(corestack.inspect(preds, y), width="single")
+>>> corestack.plot.save(ax, "cka.pdf"); print(corestack.plot.caption(ax))
+
+A figure of its own is as wide as one or two columns of a paper: `width` is "single" (3.35 inches), "double" (6.9, the
+default) or a number of inches. Text has 8 or 9 points in all of them, and crowded names 6 at least. `caption` explains every
+mark. A method has the same colour and marker in all figures, which the colour-blind tell apart.
 
 Reports may also be the documents that the command line prints with --json: as dicts, or as paths of files. Nothing is
 shown and nothing of matplotlib is changed; matplotlib itself is imported when a function is called.
@@ -20,8 +25,9 @@ import numpy as np
 from .. import _arrays, metrics
 from .._arrays import is_path
 from .._drawing import (
-    BLUE, GREEN, GREY, LABELS, LOWER_IS_BETTER, ORANGE, PURPLE, RED, SKY, Document, ends_of, floats, front_of, grid,
-    key_of, legend_above, name_beside, new_axes, points, read_bytes, read_document, scored, whole_numbers,
+    BLUE, GREEN, GREY, LABELS, LARGE, LOWER_IS_BETTER, ORANGE, PURPLE, RED, SKY, SMALL, Document, Width, caption_of, ends_of,
+    finish, floats, front_of, grid, inches, key_of, letters, log_axis, meaning, own_or, points, read_bytes,
+    read_document, save, scored, whole_numbers,
 )  # fmt: skip
 from .._errors import ArgumentError
 from .._stack import Stack
@@ -32,12 +38,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "ablation", "accuracy_flops", "cka", "front", "kappa", "online", "pool_size", "reliability", "spectrum", "threshold", "weights",
+    "ablation", "accuracy_flops", "caption", "cka", "front", "kappa", "online", "pool_size", "reliability", "save", "spectrum",
+    "threshold", "weights",
 ]  # fmt: skip
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def caption(ax: "Axes") -> str:
+    """What a figure shows, in sentences for the caption of a paper: every axis, mark, line and interval. ax: what a function returned."""
+    return caption_of(ax)
 
 
 # ---- reliability ---------------------------------------------------------------------------------
@@ -52,6 +64,7 @@ def reliability(
     title: str = "Reliability",
     ax: Optional["Axes"] = None,
     histogram_ax: Optional["Axes"] = None,
+    width: Width = None,
 ) -> "Axes":
     """Reliability diagram of the most probable class.
 
@@ -80,14 +93,21 @@ def reliability(
         found = metrics.reliability(numbers, labels, bins=bins, classes=classes)
         error = metrics.scores(numbers, labels, bins=bins, classes=classes)["ece"]
     own = ax is None
-    if ax is None:
-        ax, histogram_ax = new_axes(4.6, 5.8, below=0.25)
-    _draw_reliability(ax, [b for b in found if b["count"]], error, title)
+    drawn = own_or(ax, width, 0.6, 1.6, nrows=2, sharex=True, gridspec_kw={"height_ratios": [1, 0.25]})
+    ax, histogram_ax = drawn if own else (drawn, histogram_ax)
+    _draw_reliability(ax, [b for b in found if b["count"]])
     if histogram_ax is not None:
         _draw_histogram(histogram_ax, found)
     if not own:  # otherwise it is the histogram's
         ax.set_xlabel("confidence")
-    return ax
+    below = " Below: the share of the rows in each bin, from 0." if histogram_ax is not None else ""
+    return finish(
+        ax, f"{title}, ECE {error:.4f}" if title else "",
+        "Reliability of the most probable class. Rows are put into bins by their confidence, the probability of that class. Bars "
+        "are the share of right answers in each bin, from 0; points lie at its mean confidence; hatched is the gap to the mean "
+        "confidence. On the dashed diagonal confidence equals accuracy; below it the model is overconfident. ECE "
+        f"({error:.4f}) is the mean of the gaps, weighted by rows.{below}",
+    )  # fmt: skip
 
 
 def _draw_histogram(ax: "Axes", bins: Sequence[Mapping[str, Any]]) -> None:
@@ -98,7 +118,7 @@ def _draw_histogram(ax: "Axes", bins: Sequence[Mapping[str, Any]]) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_reliability(ax: "Axes", bins: Sequence[Mapping[str, Any]], error: float, title: str) -> None:
+def _draw_reliability(ax: "Axes", bins: Sequence[Mapping[str, Any]]) -> None:
     left, right, confidence, accuracy = (
         floats([b[key] for b in bins]) for key in ("lower", "upper", "confidence", "accuracy")
     )
@@ -113,17 +133,19 @@ def _draw_reliability(ax: "Axes", bins: Sequence[Mapping[str, Any]], error: floa
         confidence, accuracy, "o", color=BLUE, markeredgecolor="white", markersize=5, label="mean of a bin", clip_on=False,
         zorder=3,
     )  # fmt: skip
-    ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy", title=f"{title}, ECE {error:.4f}" if title else "")
-    legend_above(ax, 2)
+    ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy")
 
 
 # ---- redundancy ----------------------------------------------------------------------------------
 
 
-def cka(report: Document, *, measure: str = "cka", title: Optional[str] = None, ax: Optional["Axes"] = None) -> "Axes":
+def cka(
+    report: Document, *, measure: str = "cka", title: Optional[str] = None, ax: Optional["Axes"] = None, width: Width = None
+) -> "Axes":
     """Heat map of the similarity of every pair of members, from a report of `inspect`.
 
-    measure: "cka" or "pearson". Members of a cluster stand side by side, inside an outline; larger clusters come first.
+    measure: "cka" or "pearson". Members of a cluster stand side by side, inside an outline; larger clusters come first. Names
+    that would need letters below 6 points are left out.
     """
     if measure not in ("cka", "pearson"):
         raise ArgumentError(f"plot.cka: measure is '{measure}'; it must be 'cka' or 'pearson'")
@@ -133,11 +155,13 @@ def cka(report: Document, *, measure: str = "cka", title: Optional[str] = None, 
     clusters = sorted(document.get("clusters") or [[name] for name in names], key=len, reverse=True)
     place = {name: k for k, name in enumerate(names)}
     order = [place[name] for cluster in clusters for name in cluster]
-    count = len(order)
-    small = 10 if count <= 12 else 8 if count <= 40 else 6
-    letters = max(len(str(name)) for name in names) * 0.0085 * small  # inches, about
-    side = min((0.34 if count <= 12 else 0.2) * count + letters + 1, 24)
-    ax = new_axes(side + 0.9, side) if ax is None else ax
+    longest = max(len(str(name)) for name in names)
+    across = inches(width) - 0.3 if ax is None else ax.bbox.width / ax.figure.dpi  # of the map and one column of names
+    beside = across > 4
+    across -= 0.8 * beside
+    size = min(SMALL, 72 * across / (1.15 * len(order) + 0.6 * longest))  # of letters, as high as a cell at most
+    named = size >= 6
+    ax = own_or(ax, width, 0.82 if beside else 1, 0.4 if beside else 0.8)
     import matplotlib
 
     colors = matplotlib.colormaps["cividis"].with_extremes(bad="0.8")
@@ -145,18 +169,25 @@ def cka(report: Document, *, measure: str = "cka", title: Optional[str] = None, 
     known = shown[np.isfinite(shown)]
     lowest = float(np.floor(10 * known.min()) / 10) if known.size else 0.0
     image = ax.imshow(shown, cmap=colors, vmin=min(lowest, 0.9), vmax=1, interpolation="nearest")
-    ax.set_xticks(range(count), [names[k] for k in order], rotation=90, fontsize=small)
-    ax.set_yticks(range(count), [names[k] for k in order], fontsize=small)
-    ax.tick_params(length=0 if count > 40 else 2)
-    if count <= 12:
+    if named:
+        ax.set_xticks(range(len(order)), [names[k] for k in order], rotation=90, fontsize=size)
+        ax.set_yticks(range(len(order)), [names[k] for k in order], fontsize=size)
+    else:
+        ax.set(xlabel=f"{len(order)} members, clusters together", xticks=[], yticks=[])
+    ax.tick_params(length=0 if len(order) > 40 else 2)
+    if 72 * (across - 0.0085 * size * longest) / len(order) > 15:  # points of a cell
         _write_values(ax, shown, image)
     _outline(ax, [len(cluster) for cluster in clusters])
     what = "CKA" if measure == "cka" else "Pearson correlation"
-    ax.figure.colorbar(image, ax=ax, shrink=0.8, label=what)
+    letters(ax.figure.colorbar(image, ax=ax, shrink=0.8, location="right" if beside else "bottom", label=what).ax)
     threshold = document.get("cluster_threshold")
     joined = sum(len(cluster) > 1 for cluster in clusters)
-    ax.set_title(_cluster_title(what, joined, threshold) if title is None else title)
-    return ax
+    return finish(
+        ax, _cluster_title(what, joined, threshold) if title is None else title,
+        f"{what} of the predictions of every pair of {len(order)} members: 1 is the same up to scale, and darker is less similar; grey is "
+        "not known. Members of a cluster stand together, larger clusters first, with an outline around each of more than one member."
+        + (f" Members are in one cluster where their CKA is above {threshold:g}." if threshold is not None else ""),
+    )  # fmt: skip
 
 
 def _cluster_title(what: str, joined: int, threshold: Optional[float]) -> str:
@@ -172,7 +203,7 @@ def _write_values(ax: "Axes", shown: Floats, image: Any) -> None:
         if i != j and np.isfinite(value):
             dark = image.norm(value) < 0.6
             text = f"{value:.2f}".lstrip("0")
-            ax.text(j, i, text, ha="center", va="center", fontsize=7, color="white" if dark else "black")
+            ax.text(j, i, text, ha="center", va="center", fontsize=6, color="white" if dark else "black")
 
 
 def _outline(ax: "Axes", sizes: Sequence[int]) -> None:
@@ -191,8 +222,9 @@ def _outline(ax: "Axes", sizes: Sequence[int]) -> None:
 
 
 def spectrum(
-    report: Document, *, output: Union[None, int, str] = None, title: str = "Spectrum", ax: Optional["Axes"] = None
-) -> "Axes":
+    report: Document, *, output: Union[None, int, str] = None, title: str = "Spectrum", ax: Optional["Axes"] = None,
+    width: Width = None,
+) -> "Axes":  # fmt: skip
     """Eigenvalues of the meta-design, largest first, with the Marchenko-Pastur edge and the penalties.
 
     report: of `inspect`. output: number or name, where a regression has several. Penalties have the unit of the
@@ -207,9 +239,8 @@ def spectrum(
     values = np.sort(floats(found))[::-1]
     rank = np.arange(1, len(values) + 1)
     edge, positive = document.get("mp_edge"), values > 0
-    ax = new_axes(6.2, 4.2) if ax is None else ax
+    ax = own_or(ax, width)
     above = positive & (values > edge) if edge is not None else positive
-    ax.set_yscale("log")
     ax.plot(rank[above], values[above], "o", color=BLUE, markersize=5, label=f"above the edge ({above.sum()})")
     rest = positive & ~above
     ax.plot(
@@ -223,10 +254,14 @@ def spectrum(
         if value is not None and value > 0:
             color, dashes = styles.get(rule, (GREY, ":"))
             ax.axhline(value, color=color, linestyle=dashes, linewidth=1.4, label=f"{'λ*' if rule == 'star' else f'λ {rule}'} {value:.3g}")
-    ax.set(xlim=(0.2, len(values) + 0.8), xlabel="rank", ylabel="eigenvalue of the Gram matrix", title=title)
+    ax.set(xlim=(0.2, len(values) + 0.8), xlabel="rank", ylabel="eigenvalue, log scale", yscale="log")
     whole_numbers(ax.xaxis)
-    ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, frameon=False)
-    return ax
+    return finish(
+        ax, title,
+        f"Eigenvalues of the Gram matrix of the members' predictions, largest first. Filled points ({above.sum()}) are above the "
+        "Marchenko-Pastur edge, the largest that pure noise would have; open points are not. Horizontal lines are that edge and "
+        "the ridge penalties λ by rule: directions far below a penalty hardly count in a fit with it. The vertical axis is logarithmic.",
+    )  # fmt: skip
 
 
 def _one_output(outputs: Sequence[Mapping[str, Any]], which: Union[None, int, str]) -> Mapping[str, Any]:
@@ -242,41 +277,50 @@ def _one_output(outputs: Sequence[Mapping[str, Any]], which: Union[None, int, st
 
 
 def accuracy_flops(
-    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None
-) -> "Axes":
+    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None,
+    width: Width = None,
+) -> "Axes":  # fmt: skip
     """Methods of a report of `compare`, or stages of one of `ablate`, by a score and by FLOPs relative to running every member.
 
     metric: a score of the rows; top-1 by default, or what the task has in its place. Error bars are the report's
-    intervals, or with repetitions the standard errors. The line joins the methods that no other one beats in both.
+    intervals, or with repetitions the standard errors. The line joins the methods that no other one beats in both. At most
+    eight have colours and names: those on the line, `default`, `average`, `best-single` and `paper`, then by score.
     """
     document = read_document(report, ["compare", "ablate"], "accuracy_flops")
     rows = [row for row in key_of(document, "rows", "accuracy_flops", "compare writes it") if row.get("flops_rel")]
     if not rows:
         raise ArgumentError("plot.accuracy_flops: the report has no FLOPs; give the FLOPs of the members (flops=..., or in the pool)")
     of, rows = scored(rows, metric, "accuracy_flops")
+    names = [str(row.get("method", row.get("stage"))) for row in rows]
     cost, score = floats([row["flops_rel"] for row in rows]), floats([row[of] for row in rows])
-    ends = ends_of(rows, of)
     better = -score if of in LOWER_IS_BETTER else score
     front = front_of(cost, better)
-    ax = new_axes(7, max(4.2, 1 + 0.17 * len(rows))) if ax is None else ax
+    ax = own_or(ax, width, more=1.6)
     ax.set_xscale("log")
-    places = points(ax, cost, score, ends, front)
     line = [k for k in np.argsort(cost, kind="stable") if front[k]]
-    ax.step(cost[line], score[line], where="post", color=RED, linewidth=1.6, zorder=2.5, label="best at its cost or less")
-    ax.set_xlabel("FLOPs relative to all members")
-    ax.set(ylabel=LABELS.get(of, of), title="Score and cost" if title is None else title)
+    ax.step(cost[line], score[line], where="post", color=GREY, linewidth=1.2, zorder=2.5, label="best at its cost or less")
+    first = sorted(range(len(rows)), key=lambda k: (
+        not front[k], not front[k] and names[k] not in ("default", "average", "best-single", "paper"), -better[k]
+    ))  # fmt: skip
+    others = points(ax, names, cost, score, ends_of(rows, of), first, "other methods")
+    log_axis(ax.xaxis, "FLOPs relative to all members")
+    ax.set_ylabel(LABELS.get(of, of))
     grid(ax)
-    name_beside(ax, [str(row.get("method", row.get("stage"))) for row in rows], cost, score, ends, front, places)
-    legend_above(ax, 3)
-    return ax
+    return finish(
+        ax, "Score and cost" if title is None else title,
+        f"Score and cost of {len(rows)} methods. Vertical: {meaning(document, rows, of)} Horizontal: FLOPs of the members that a method "
+        "runs, as a share of those of all members; this axis is logarithmic. The line joins the methods that no other one beats in both. At most "
+        f"eight have colours: those on the line first.{others}",
+    )  # fmt: skip
 
 
 _COSTS = {"flops": "FLOPs", "latency_ms": "latency (ms)", "params": "parameters"}
 
 
 def front(
-    report: Union[Stack, Document], *, cost: Optional[str] = None, title: str = "Loss and cost", ax: Optional["Axes"] = None
-) -> "Axes":
+    report: Union[Stack, Document], *, cost: Optional[str] = None, title: str = "Loss and cost", ax: Optional["Axes"] = None,
+    width: Width = None,
+) -> "Axes":  # fmt: skip
     """Held-out loss that sets of members reach at their cost, with the kept set and the budget.
 
     report: of `fit`, or a Stack. cost: "flops", "latency_ms" or "params"; by default the first that is limited, or known.
@@ -296,31 +340,48 @@ def front(
         raise ArgumentError(f"plot.front: the report has no front of {cost}: {left_out.get(cost, 'no sets were compared')}")
     points_ = sorted((p for p in found["points"] if cost in p["best_for"]), key=lambda p: float(p[cost]))
     x, y = floats([p[cost] for p in points_]), floats([p["loss"] for p in points_])
-    ax = new_axes(6.2, 4.2) if ax is None else ax
-    if (x > 0).all():
-        ax.set_xscale("log")
-    ax.step(x, y, where="post", color=RED, linewidth=1.6)
+    ax = own_or(ax, width)
+    ax.step(x, y, where="post", color=GREY, linewidth=1.2)
     ax.plot(x, y, "o", color=BLUE, markersize=5, label="best at its cost or less")
     kept = [p for p in found["points"] if p["kept"]]
     if kept:
-        ax.plot([kept[0][cost]], [kept[0]["loss"]], "*", color=ORANGE, markersize=13, label="kept", zorder=3)
+        ax.plot([kept[0][cost]], [kept[0]["loss"]], "*", color=ORANGE, markersize=11, label="kept", zorder=3)
     allowed = (budget.get(cost) or {}).get("allowed")
     if allowed is not None:
         ax.axvline(allowed, color="black", linewidth=1.2, linestyle="--", label="budget")
-    for p in points_:
-        ax.annotate(str(p["size"]), (p[cost], p["loss"]), (4, 4), textcoords="offset points", fontsize="x-small", color=GREY)
-    ax.set(xlabel=_COSTS[cost], ylabel="held-out loss (numbers: members)", title=title)
+    ax.set(xlabel=_COSTS[cost], ylabel="held-out loss (numbers: members)")
+    if (x > 0).all():
+        ax.set_xscale("log")
+        log_axis(ax.xaxis, _COSTS[cost])
+    ax.margins(0.1)
     grid(ax)
-    ax.legend(fontsize="small")
+    finish(
+        ax, title,
+        f"Mean loss on held-out rows of sets of members, against {_COSTS[cost]} of one prediction; lower is better in both. The line joins the sets that no "
+        "cheaper one beats, and the number beside a point is how many members it has, where there is room. The star is the set that the stack kept"
+        + (", the dashed line the most that was allowed." if allowed is not None else "."),
+    )  # fmt: skip
+    _number(ax, x, y, [p["size"] for p in points_])
     return ax
+
+
+def _number(ax: "Axes", x: Floats, y: Floats, sizes: Sequence[int]) -> None:
+    """Sizes beside the points, from the cheapest, but those that would touch another one."""
+    ax.figure.canvas.figure.draw_without_rendering()  # of the whole figure: places are known then
+    taken = floats([[-99, -99]])
+    for place, size in zip(ax.transData.transform(np.column_stack([x, y])) * 72 / ax.figure.dpi, sizes):
+        if (np.abs(taken - place) > (14, 10)).any(axis=1).all():
+            ax.annotate(str(size), ax.transData.inverted().transform(place * ax.figure.dpi / 72), (5, 3), textcoords="offset points", fontsize=7, color=GREY)
+            taken = np.vstack([taken, place])
 
 
 # ---- weights -------------------------------------------------------------------------------------
 
 
 def weights(
-    stack: Union[Stack, Document], *, method: Optional[str] = None, title: str = "Weights", ax: Optional["Axes"] = None
-) -> "Axes":
+    stack: Union[Stack, Document], *, method: Optional[str] = None, title: str = "Weights", ax: Optional["Axes"] = None,
+    width: Width = None,
+) -> "Axes":  # fmt: skip
     """Bars of the members' weights, largest first.
 
     stack: a Stack, a report of `fit`, a model file; or a report of `compare` and the name of one of its methods.
@@ -329,27 +390,31 @@ def weights(
     order = sorted(found, key=lambda name: -found[name])
     values = floats([found[name] for name in order])
     count = len(order)
-    ax = new_axes(5.6, min(1.3 + 0.24 * count, 40)) if ax is None else ax
-    small = 10 if count <= 40 else 7
+    small = SMALL if count <= 40 else 6.5
+    ax = own_or(ax, width, 0, min(1.0 + 0.018 * small * count, 40))
     places = np.arange(count)
     positive = values >= 0
     ax.barh(places[positive], values[positive], color=BLUE)
     if not positive.all():
         ax.barh(places[~positive], values[~positive], color="white", edgecolor=RED, hatch="////", label="below 0")
-        ax.legend(loc="lower right", fontsize="small")
     ax.axvline(0, color="black", linewidth=0.8)
     for place, value in zip(places, values):
         ax.annotate(
             f"{value:.3g}", (value, place), (3 if value >= 0 else -3, 0), textcoords="offset points", va="center",
-            ha="left" if value >= 0 else "right", fontsize=0.8 * small, color=GREY,
+            ha="left" if value >= 0 else "right", fontsize=max(6, 0.8 * small), color=GREY,
         )  # fmt: skip
     ax.set_yticks(places, order, fontsize=small)
     ax.set_ylim(count - 0.4, -0.6)
-    ax.margins(x=0.2)
-    ax.set(xlabel="weight", title=title)
+    written = 28 / max(ax.figure.get_figwidth() * 72 - 0.6 * small * max(map(len, order)), 84)  # share of the width beside a bar
+    ax.margins(x=written / (1 - 2 * written))
+    ax.set_xlabel("weight")
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    return ax
+    return finish(
+        ax, title,
+        f"Weights of the {count} members that are used, largest first. Bars start at 0 and have their weights beside them"
+        + (". Hatched bars are below 0: such a member corrects others." if not positive.all() else "."),
+    )  # fmt: skip
 
 
 def _weights(stack: Union[Stack, Document], method: Optional[str]) -> dict[str, float]:

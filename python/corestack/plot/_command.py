@@ -1,8 +1,7 @@
-"""The command line: each of the paper's figures from a pool or from reports, as PNG or SVG."""
+"""The command line: each of the paper's figures from a pool or from reports, as PNG, SVG or PDF. It prints the caption."""
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import sys
@@ -11,15 +10,12 @@ from typing import Any, NamedTuple, Optional
 
 from .._arrays import is_path
 from .._comparisons import ablate, compare, sweep
-from .._drawing import Document, new_axes, read_bytes
+from .._drawing import Document, caption_of, format_of, new_axes, read_bytes, save
 from .._errors import ArgumentError, Error, FileError
 from .._pools import config, member_names, open_files
 from .._session import Session
-from ..io import replaced
 from . import _figures, accuracy_flops
 
-FORMATS = ("png", "svg")
-DOTS = 200  # per inch, of a PNG
 VALUES = ("0.70", "0.75", "0.80", "0.85", "0.90", "0.95")  # of the paper's table on the threshold
 
 
@@ -96,16 +92,17 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="python -m corestack.plot", description="Draws one of the paper's figures from reports (--json) or from a pool, "
-                  "which is then measured first.")  # fmt: skip
+                  "which is then measured first, and prints its caption.")  # fmt: skip
     inside = top.add_subparsers(dest="figure", metavar="FIGURE", required=True, parser_class=_Parser)
     for figure in FIGURES:
         sub = inside.add_parser(figure.name, help=figure.help, description=figure.help[:1].upper() + figure.help[1:] + ".")
         sub.set_defaults(of=figure)
         add = sub.add_argument
         add("source", nargs="+", metavar="SOURCE", help="reports of the tool (--json; - is standard input), or the path of one pool")
-        add("-o", "--output", required=True, metavar="FILE", help="the figure; its name ends in .png or .svg")
+        add("-o", "--output", required=True, metavar="FILE", help="the figure; its name ends in .png, .svg or .pdf")
         add("--metric", metavar="SCORE", help="a score of the report; by default top-1, or the task's first")
         add("--title", metavar="TEXT")
+        add("--width", default="double", metavar="WIDTH", help="of the figure: single (3.35 inches), double (6.9), or inches (double)")
         if figure.name == "kappa":
             add("--matrix", choices=("cka", "gram"), default="cka", help="whose condition number (cka)")
         group = sub.add_argument_group("of a pool")
@@ -157,32 +154,21 @@ def _reports(arguments: argparse.Namespace) -> list[Document]:
 # ---- output --------------------------------------------------------------------------------------
 
 
-def save(figure: Any, path: Any, format: str) -> None:
-    """Writes a figure whole or not at all, and the same bytes each time: without dates, with fixed names inside an SVG."""
-    import matplotlib
-
-    found = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "corestack", "svg.fonttype": "path"}):
-        figure.savefig(found, format=format, dpi=DOTS, metadata={"Date": None} if format == "svg" else None)
-    with replaced(path) as file:
-        file.write(found.getvalue())
-
-
 def run(arguments: argparse.Namespace) -> None:
-    format = os.path.splitext(arguments.output)[1][1:].lower()
-    if format not in FORMATS:
-        raise ArgumentError(f"{arguments.output}: the name of the figure must end in .png or .svg")
+    format_of(arguments.output)
     if not os.path.isdir(os.path.dirname(os.path.abspath(arguments.output))):
         raise FileError(f"{arguments.output}: the folder is not there; make it first")
     same = next((s for s in arguments.source if is_path(s) and os.path.exists(s) and os.path.exists(arguments.output)
                  and os.path.samefile(s, arguments.output)), None)  # fmt: skip
     if same is not None:
         raise ArgumentError(f"{arguments.output}: is an input of the command; name another file")
-    new_axes(1, 1)  # an error without matplotlib, before anything is measured
-    how = {"metric": arguments.metric, "title": arguments.title}
+    new_axes(arguments.width)  # an error without matplotlib, before anything is measured
+    how = {"metric": arguments.metric, "title": arguments.title, "width": arguments.width}
     if hasattr(arguments, "matrix"):
         how["matrix"] = arguments.matrix
-    save(arguments.of.draw(*_reports(arguments), **how).figure, arguments.output, format)
+    drawn = arguments.of.draw(*_reports(arguments), **how)
+    save(drawn, arguments.output)
+    print(caption_of(drawn))
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:

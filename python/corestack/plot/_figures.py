@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from .._drawing import (
-    BLUE, GREEN, GREY, LABELS, LIGHT, ORANGE, PURPLE, RED, SKY, Document, ends_of, floats, grid, key_of, legend_above,
-    name_beside, new_axes, read_document, scored, whole_numbers,
+    BLUE, GREY, LABELS, LOWER_IS_BETTER, ORANGE, RED, Document, Width, ends_of, errors, finish, floats, grid, key_of, log_axis,
+    meaning, own_or, points, read_document, scored, style_of, whole_numbers,
 )  # fmt: skip
 from .._errors import ArgumentError
 from .._types import Floats
@@ -18,17 +18,8 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-_COLORS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
-_MARKERS = "osD^vP"
-_MATRICES = {"cka": "CKA matrix", "gram": "out-of-fold Gram matrix"}
+_MATRICES = {"cka": "CKA matrix", "gram": "Gram matrix"}
 
-# The groups of the figure on the condition number: label, marker, colour, size.
-_GROUPS = {
-    "baselines": ("o", BLUE, 5.0),
-    "ablation steps": ("^", ORANGE, 7.0),
-    "ours, not in the paper": ("s", GREEN, 5.5),
-    "CoRe-Stack+": ("*", RED, 13.0),
-}
 _OURS = ("default", "compact", "best")
 _DRAWS = 10000  # permutations behind a p-value
 
@@ -38,41 +29,48 @@ _DRAWS = 10000  # permutations behind a p-value
 
 def kappa(
     *reports: Document, matrix: str = "cka", metric: Optional[str] = None, title: Optional[str] = None,
-    ax: Optional["Axes"] = None,
+    ax: Optional["Axes"] = None, width: Width = None,
 ) -> "Axes":  # fmt: skip
     """Condition number of the members used against accuracy: baselines, ablation steps and CoRe-Stack+, with Spearman's rho.
 
     reports: of `compare`, of `ablate`, or one of each. matrix: "cka" (the paper's figure) or "gram" (its text). rho and its
-    p-value, by permutations, are over all points that are drawn. Methods without members of their own are left out.
+    p-value, by permutations, are over all points that are drawn. Methods without members of their own are left out. At most
+    eight methods have colours and names beside the steps: CoRe-Stack+, ours, `average`, `best-single`, then baselines by score.
     """
     if matrix not in _MATRICES:
         raise ArgumentError(f"plot.kappa: matrix is {matrix!r}; it must be 'cka' or 'gram'")
-    points = _kappa_points(reports)
+    grouped = _kappa_points(reports)
     key = f"kappa_{matrix}"
-    of, rows = scored([row for _, row in points if isinstance(row.get(key), (int, float))], metric, "kappa")
-    groups = [next(group for group, other in points if other is row) for row in rows]
+    of, rows = scored([row for _, row in grouped if isinstance(row.get(key), (int, float))], metric, "kappa")
+    groups = [next(group for group, other in grouped if other is row) for row in rows]
     x, y = floats([row[key] for row in rows]), floats([row[of] for row in rows])
     ends = ends_of(rows, of)
-    ax = new_axes(7.4, max(4.4, 1.2 + 0.17 * len(rows))) if ax is None else ax
+    ax = own_or(ax, width, more=1.6)
     ax.set_xscale("log")
-    steps = [k for k, group in enumerate(groups) if group in ("ablation steps", "CoRe-Stack+") and "stage" in rows[k]]
-    if len(steps) > 1:
-        ax.plot(x[steps], y[steps], "-", color=ORANGE, linewidth=1, zorder=2)
-    for group, (marker, color, size) in _GROUPS.items():
-        of_group = [k for k, found in enumerate(groups) if found == group]
-        if of_group:
-            ax.errorbar(
-                x[of_group], y[of_group], yerr=_errors(y, ends)[:, of_group], fmt=marker, markersize=size, color=color,
-                ecolor=LIGHT, elinewidth=0.8, capsize=0, markeredgecolor="white", markeredgewidth=0.6, label=group,
-                zorder=4 if group == "CoRe-Stack+" else 3,
-            )  # fmt: skip
-    ax.set_xlabel(f"condition number of the {_MATRICES[matrix]} of the members used")
-    ax.set(ylabel=LABELS.get(of, of), title=("Condition number and accuracy" if title is None else title) + _correlation(x, y))
+    names = ["paper" if group == "CoRe-Stack+" else _name(row) for group, row in zip(groups, rows)]  # CoRe-Stack+ is that preset
+    line = [k for k, group in enumerate(groups) if group in ("ablation steps", "CoRe-Stack+") and "stage" in rows[k]]
+    steps = [k for k in line if groups[k] == "ablation steps"]
+    if steps:
+        ax.plot(x[line], y[line], "-", color=ORANGE, linewidth=1, zorder=2)
+        ax.errorbar(x[steps], y[steps], yerr=errors(y, ends)[:, steps], linestyle="none", ecolor=ORANGE, elinewidth=0.8, capsize=1.5,
+                    label="ablation steps", zorder=3, **style_of("prototype"))  # fmt: skip
+    rank, sign = ("CoRe-Stack+", "ablation steps", "ours, not in the paper", "baselines"), 1 if of in LOWER_IS_BETTER else -1
+    order = sorted(
+        (k for k in range(len(rows)) if k not in steps),
+        key=lambda k: (rank.index(groups[k]), names[k] not in ("average", "best-single"), groups[k] == "baselines" and sign * y[k]),
+    )
+    others = points(ax, names, x, y, ends, order, "other baselines")
+    log_axis(ax.xaxis, f"condition number, {_MATRICES[matrix]}")
+    ax.set_ylabel(LABELS.get(of, of))
     grid(ax)
-    best = np.array([group == "CoRe-Stack+" for group in groups])
-    name_beside(ax, [_name(row) for row in rows], x, y, ends, best, [ax.transData] * len(rows))
-    legend_above(ax, 4)
-    return ax
+    document = read_document(reports[0], ["compare", "ablate"], "kappa")
+    return finish(
+        ax, ("Condition number and accuracy" if title is None else title) + _correlation(x, y),
+        f"{len(rows)} methods. Vertical: {meaning(document, rows, of)} Horizontal: condition number of the {_MATRICES[matrix]} of the members that a "
+        "method uses (1: independent members; larger: more redundant); this axis is logarithmic."
+        + (" The line joins the steps of the ablation in order, up to CoRe-Stack+ (paper)." if steps else "")
+        + f" At most eight methods have colours beside the steps.{others} Spearman's rho is over all points, its p-value from {_DRAWS} random permutations.",
+    )  # fmt: skip
 
 
 def _correlation(x: Floats, y: Floats) -> str:
@@ -135,28 +133,32 @@ def _spearman(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def threshold(
-    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None
-) -> "Axes":
+    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None,
+    width: Width = None,
+) -> "Axes":  # fmt: skip
     """Accuracy, with intervals where there are some, and number of kept members against the CKA threshold.
 
-    report: of `sweep --over cka.threshold=...`. Kept members are on the axis to the right.
+    report: of `sweep --over cka.threshold=...`. Kept members are below; in the caller's `ax` on an axis to the right.
     """
     document = _swept(report, "cka.threshold", "threshold")
     of, rows = scored(key_of(document, "rows", "threshold", "sweep writes it"), metric, "threshold")
-    return _pair(rows, of, "", "CKA threshold", "CKA threshold" if title is None else title, ax)
+    said = f"Members whose CKA is above the threshold count as redundant. {meaning(document, rows, of)}"
+    return _pair(rows, of, "", "CKA threshold", "CKA threshold" if title is None else title, ax, width, said)
 
 
 def pool_size(
-    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None
-) -> "Axes":
+    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None,
+    width: Width = None,
+) -> "Axes":  # fmt: skip
     """Accuracy and number of kept members against the size of the pool, means over random subsets with standard deviations.
 
-    report: of `sweep --over pool.size=...`. The dotted line is half of the members, which the paper says are kept.
+    report: of `sweep --over pool.size=...`. Kept members are as in :func:`threshold`. The dotted line is half of the members, which the paper says are kept.
     """
     document = _swept(report, "pool.size", "pool_size")
     summary = key_of(document, "summary", "pool_size", "sweep over pool.size writes it")
     of, rows = scored(summary, metric, "pool_size", "_mean")
-    return _pair(rows, of, "_mean", "members in the pool", "Size of the pool" if title is None else title, ax)
+    said = f"Mean over random subsets of each size of {meaning(document, [], of)} Error bars: one standard deviation over the subsets to each side."
+    return _pair(rows, of, "_mean", "members in the pool", "Size of the pool" if title is None else title, ax, width, said)
 
 
 def _swept(report: Document, key: str, where: str) -> Mapping[str, Any]:
@@ -173,45 +175,42 @@ def _by_method(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return {method: found[method] for method in dict.fromkeys(str(row["method"]) for row in rows)}
 
 
-def _pair(rows: Sequence[Row], of: str, end: str, xlabel: str, title: str, ax: Optional["Axes"]) -> "Axes":
-    """A line for each method, and to the right its members. end: of the keys of means over subsets, with deviations."""
-    ax = new_axes(6.4, 4.2) if ax is None else ax
-    right = ax.twinx()
-    for k, (method, own) in enumerate(_by_method(rows).items()):
-        x, y = floats([row["value"] for row in own]), floats([row[of + end] for row in own])
-        spread = np.nan_to_num(floats([row.get(f"{of}_sd") for row in own])) if end else np.zeros(0)
-        errors = np.vstack([spread, spread]) if end else _errors(y, ends_of(own, of))
-        color, marker = _COLORS[k % len(_COLORS)], _MARKERS[k % len(_MARKERS)]
-        ax.errorbar(
-            x, y, yerr=errors, fmt="-" + marker, color=color, markersize=5, linewidth=1.6, elinewidth=0.8, capsize=2,
-            label=method, zorder=3,
-        )  # fmt: skip
-        right.plot(x, floats([row["models" + end] for row in own]), "--" + marker, color=color, markerfacecolor="white",
-                   markersize=4, linewidth=1, label=f"{method}: members kept")  # fmt: skip
+def _pair(
+    rows: Sequence[Row], of: str, end: str, xlabel: str, title: str, ax: Optional["Axes"], width: Width, said: str
+) -> "Axes":
+    """A line for each method, and its members in a panel below, or to the right. end: of the keys of means over subsets, with deviations."""
+    own = ax is None
+    drawn = own_or(ax, width, 0.55, 1.5, nrows=2, sharex=True, gridspec_kw={"height_ratios": [1, 0.5]})
+    ax, other = drawn if own else (drawn, drawn.twinx())
+    for method, its in _by_method(rows).items():
+        x, y = floats([row["value"] for row in its]), floats([row[of + end] for row in its])
+        spread = np.nan_to_num(floats([row.get(f"{of}_sd") for row in its])) if end else np.zeros(0)
+        bars = np.vstack([spread, spread]) if end else errors(y, ends_of(its, of))
+        style = style_of(method)
+        ax.errorbar(x, y, yerr=bars, linestyle="-", linewidth=1.3, elinewidth=0.8, capsize=2, label=method, zorder=3, **style)
+        other.plot(x, floats([row["models" + end] for row in its]), linestyle="--", linewidth=1,
+                   label=f"{'_' * own}{method}: members kept", **style)  # fmt: skip
     if end:
         sizes = floats(sorted({float(row["value"]) for row in rows}))
-        right.plot(sizes, sizes / 2, ":", color=GREY, linewidth=1, label="half of the members")
+        other.plot(sizes, sizes / 2, ":", color=GREY, linewidth=1, label="half of the members")
         whole_numbers(ax.xaxis)
-    ax.set(xlabel=xlabel, ylabel=LABELS.get(of, of), title=title)
-    right.set_ylabel("members kept")
-    right.set_ylim(bottom=0)
-    whole_numbers(right.yaxis)
+    (other if own else ax).set_xlabel(xlabel)
+    ax.set_ylabel(LABELS.get(of, of))
+    other.set_ylabel("members kept")
+    other.set_ylim(bottom=0)
+    whole_numbers(other.yaxis, 4)
     grid(ax)
-    _legend_pair(ax, right)
-    return ax
-
-
-def _legend_pair(ax: "Axes", right: "Axes") -> None:
-    longest = max(len(label) for axes in (ax, right) for label in axes.get_legend_handles_labels()[1])
-    legend_above(ax, 2 if longest > 24 else 3, right)
+    half = " The dotted line is half of the pool." if end else ""
+    return finish(ax, title, f"{said} Dashed lines: members that each method keeps, on an axis from 0.{half}", other)
 
 
 # ---- streams -------------------------------------------------------------------------------------
 
 
 def online(
-    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None
-) -> "Axes":
+    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None,
+    width: Width = None,
+) -> "Axes":  # fmt: skip
     """The adapter's regret over the rows of a stream: its sum of losses less that of the stack, the average, and the best member.
 
     report: of `corestack online`. Below 0 the adapter is better. The dotted line is the best of them in each block.
@@ -223,70 +222,73 @@ def online(
     rows, adapter = floats(series["rows"]), floats(series["adapter"])
     if not len(rows):
         raise ArgumentError("online: no label was learned, so there is no regret to draw")
-    ax = new_axes(6.4, 4.2) if ax is None else ax
+    ax = own_or(ax, width)
     best = document.get("best_member")
     lines = {"stack": "stack", "average": "average", "best_member": f"best member ({best})", "switching": "best in each block"}
-    for k, (key, label) in enumerate(lines.items()):
+    methods = {"stack": "default", "average": "average", "best_member": "best-single"}
+    for key, label in lines.items():
         regret = adapter - floats(series[key])
-        style = {"color": GREY, "linestyle": ":"} if key == "switching" else {"color": _COLORS[k]}
+        style = {"color": GREY, "linestyle": ":"} if key == "switching" else {"color": style_of(methods[key])["color"]}
         ax.plot(np.append(0, rows), np.append(0, regret), linewidth=1.6, label=label, zorder=3, **style)
     ax.axhline(0, color=GREY, linewidth=0.8)
     ax.set(xlabel="rows of the stream", ylabel="regret of the adapter (nats)")
     grid(ax)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, fontsize="small", frameon=False, borderaxespad=0.2)
-    ax.set_title("Regret on the stream" if title is None else title, pad=40)
-    return ax
+    return finish(
+        ax, "Regret on the stream" if title is None else title,
+        "Regret of the adapter over the rows of a stream: the sum of its losses so far (negative log-likelihood in nats) less that of the "
+        "stack, of the average of the members, of the member that is best over the whole stream, and (dotted) of the best of them in each "
+        "block of rows. Below 0 the adapter is better.",
+    )  # fmt: skip
 
 
 # ---- ablation ------------------------------------------------------------------------------------
 
 
 def ablation(
-    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None
-) -> "Axes":
-    """Accuracy and, where there is one, ECE of each stage, with intervals; below each its members and both condition numbers.
+    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None,
+    width: Width = None,
+) -> "Axes":  # fmt: skip
+    """Accuracy and, where there is one, ECE of each stage, with intervals; under its name its members and both condition numbers.
 
-    report: of `ablate`. Stages that are not in the paper have white markers. ECE is on the axis to the right.
+    report: of `ablate`. Stages that are not in the paper have white markers. ECE is in a panel beside; in the caller's `ax` on an
+    axis above.
     """
     document = read_document(report, ["ablate"], "ablation")
     of, rows = scored(key_of(document, "rows", "ablation", "ablate writes it"), metric, "ablation")
-    ax = new_axes(7.4, 4.6) if ax is None else ax
-    places = np.arange(len(rows), dtype=np.float64)
-    _stage_line(ax, places - 0.06, rows, of, BLUE, "o")
-    names = [_stage_label(row) for row in rows]
-    ax.set_xticks(places, names, fontsize="small")
-    ax.set(xlim=(-0.5, len(rows) - 0.5), ylabel=LABELS.get(of, of))
-    grid(ax)
-    ax.set_title("Ablation" if title is None else title)
-    if of != "ece" and all(isinstance(row.get("ece"), (int, float)) for row in rows):
-        right = ax.twinx()
-        _stage_line(right, places + 0.06, rows, "ece", RED, "D")
-        right.set_ylabel(LABELS["ece"])
-        _legend_pair(ax, right)
-    else:
-        legend_above(ax, 3)
-    return ax
+    second = of != "ece" and all(isinstance(row.get("ece"), (int, float)) for row in rows)
+    shown = [of, "ece"] if second else [of]
+    panels = list(np.ravel(own_or(ax, width, 0, 1 + 0.3 * len(rows), ncols=len(shown), sharey=True)))
+    if ax is not None and second:
+        panels.append(ax.twiny())
+    ax = panels[0]
+    for axes, score, color, marker in zip(panels, shown, (BLUE, RED), "oD"):
+        _stage_line(axes, rows, score, color, marker)
+        axes.set_xlabel(LABELS.get(score, score).replace(" (", "\n("))
+        axes.locator_params(axis="x", nbins=3)
+        grid(axes)
+    ax.set_yticks(range(len(rows)), [_stage_label(row) for row in rows], fontsize=7)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    return finish(
+        ax, "Ablation" if title is None else title,
+        f"Each stage adds to the one above it. {meaning(document, rows, of)}{' ECE: lower is better.' if second else ''} Axes do not start at 0. "
+        "Under a name: K, the members used, and κ, the condition numbers of the out-of-fold Gram matrix and of the CKA matrix. "
+        "White markers: stages that are not in the paper.",
+    )  # fmt: skip
 
 
-def _stage_line(ax: "Axes", x: Floats, rows: Sequence[Row], of: str, color: str, marker: str) -> None:
-    y = floats([row[of] for row in rows])
-    ends = ends_of(rows, of)
-    ax.errorbar(x, y, yerr=_errors(y, ends), fmt="none", ecolor=color, elinewidth=0.8, capsize=2, zorder=2)
-    own = [bool(row.get("in_paper", True)) for row in rows]
-    ax.plot(x[own], y[own], "-" + marker, color=color, markersize=6, linewidth=1.4, label=LABELS.get(of, of), zorder=3)
-    if not all(own):
-        ours = [not of_paper for of_paper in own]
-        ax.plot(
-            x[ours], y[ours], marker, color=color, markerfacecolor="white", markersize=6, zorder=3,
-            label=f"{LABELS.get(of, of)}, not in the paper",
-        )  # fmt: skip
+def _stage_line(ax: "Axes", rows: Sequence[Row], of: str, color: str, marker: str) -> None:
+    x, places = floats([row[of] for row in rows]), np.arange(len(rows), dtype=np.float64)
+    ax.errorbar(x, places, xerr=errors(x, ends_of(rows, of)), fmt="none", ecolor=color, elinewidth=0.8, capsize=2, zorder=2)
+    own = np.array([bool(row.get("in_paper", True)) for row in rows])
+    ax.plot(x[own], places[own], "-" + marker, color=color, markersize=5, linewidth=1.2, zorder=3)
+    ax.plot(x[~own], places[~own], marker, color=color, markerfacecolor="white", markersize=5, zorder=3)
 
 
 def _stage_label(row: Row) -> str:
-    """The stage, words below one another; members; condition numbers of the Gram and the CKA matrix."""
+    """The stage; members; condition numbers of the Gram and the CKA matrix."""
     conditions = [f"{row[key]:.3g}" for key in ("kappa_gram", "kappa_cka") if isinstance(row.get(key), (int, float))]
     kept = f"\nK {row['models']}" if row.get("models") is not None else ""
-    return "\n".join(str(row["stage"]).split(" ", maxsplit=1)) + kept + (f"\nκ {' / '.join(conditions)}" if conditions else "")
+    return str(row["stage"]) + kept + (f"{' ' if kept else chr(10)}κ {' / '.join(conditions)}" if conditions else "")
 
 
 # ---- shared --------------------------------------------------------------------------------------
@@ -294,7 +296,3 @@ def _stage_label(row: Row) -> str:
 
 def _name(row: Row) -> str:
     return str(row.get("method", row.get("stage")))
-
-
-def _errors(y: Floats, ends: Floats) -> Floats:
-    return floats(np.maximum([y - ends[:, 0], ends[:, 1] - y], 0))

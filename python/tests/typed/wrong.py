@@ -24,4 +24,5 @@ metrics.value_scores(y, y, each=True)["rmse"]  # wrong: call-overload
 corestack.folds(y, count="3")  # wrong: arg-type
 corestack.no_such_function()  # wrong: attr-defined
 plot.cka(3)  # wrong: arg-type
+plot.cka("inspect.json", width=[3])  # wrong: arg-type
 plot.weights(stack, title=None)  # wrong: arg-type

@@ -146,6 +146,7 @@ static cst_status one_row(cst_context *context, run *r, int64_t place) {
 static cst_status all_rows(cst_context *context, run *r, cst_report *report) {
     cst_adapter *a = r->adapter;
     size_t classes = (size_t)a->classes;
+    cst_stage_share(context, 1);
     for (int64_t first = 0; first < r->view.rows; first += ROWS_READ) {
         int64_t left = r->view.rows - first;
         int64_t count = left < ROWS_READ ? left : ROWS_READ;

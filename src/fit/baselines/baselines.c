@@ -318,6 +318,40 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
     return CST_OK;
 }
 
+cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
+                            int32_t *count) {
+    *count = 0;
+    *kept = cst_alloc(context, (size_t)members, sizeof **kept);
+    if (!*kept)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < members; k++)
+        if (uses[k])
+            (*kept)[(*count)++] = k;
+    *count = *count ? *count : 1; /* a model has a member, whatever its weight */
+    return CST_OK;
+}
+
+CST_RELEASED(cst_model, cst_model_free)
+
+cst_status cst_baseline_predict(cst_context *context, const cst_baseline_fit *fit,
+                                const cst_view *view, float *out) {
+    cst_model *model = NULL;
+    int32_t *kept = NULL;
+    int32_t count = 0;
+    CST_SCOPE(scope);
+    CST_TRY(cst_members_used(context, fit->uses, fit->members, &kept, &count));
+    CST_TRY(cst_scope_own(context, scope, cst_free, kept));
+    cst_status status = cst_baseline_fit_model(context, fit, kept, count, &model);
+    CST_OWN(context, scope, cst_model, model);
+    CST_TRY(status);
+    CST_NEW(context, scope, const float *, pointers, count);
+    cst_view part = cst_view_members(view, kept, count, pointers);
+    cst_mute(context, true); /* of every mixture, that its weights were only scaled */
+    status = cst_stack_predict(context, model, &part, out);
+    cst_mute(context, false);
+    return status;
+}
+
 void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit) {
     (void)context;
     cst_scope_free(&fit->scope);

@@ -105,6 +105,13 @@ cst_status cst_mixture_predict(cst_context *context, const cst_baseline_fit *fit
  * same predictions. Without names and settings. Free *out, also after a failure. */
 cst_status cst_baseline_fit_model(cst_context *context, const cst_baseline_fit *fit,
                                   const int32_t *kept, int32_t count, cst_model **out);
+/* Predictions [view->rows][classes] by that model, which has a rule for rows that members did not
+ * predict. */
+cst_status cst_baseline_predict(cst_context *context, const cst_baseline_fit *fit,
+                                const cst_view *view, float *out);
+/* Positions of `uses` [members], or the first. *count: their number. The caller frees them. */
+cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
+                            int32_t *count);
 void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit);
 
 /* sum_k weights[k] p_k of the rows of a block, out [rows][classes]. */

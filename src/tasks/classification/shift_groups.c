@@ -2,10 +2,12 @@
 #include "tasks/classification/classification.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Groups with fewer rows than this are named: an accuracy of so few says little. */
-enum { FEW_ROWS = 20, NAMED_GROUPS = 8 };
+enum { FEW_ROWS = 20, NAMED_GROUPS = 8, LISTED_GROUPS = 100 };
 
 static double weight_of(const cst_target *target, int64_t i) {
     return target->weights ? target->weights[i] : 1;
@@ -202,6 +204,45 @@ static int32_t find_worst(const group_list *g, const double *right, int64_t samp
     return worst;
 }
 
+typedef struct group_scores {
+    double top1, nll;
+    int64_t id, rows;
+} group_scores;
+
+CST_BY(lowest_first, group_scores, (x->rows < FEW_ROWS) - (y->rows < FEW_ROWS), CST_UP(top1),
+       CST_UP(id))
+
+/* The groups of lowest accuracy; those of few rows come last. */
+static cst_status put_groups(cst_context *context, const group_list *g, int32_t m) {
+    const cst_shift *shift = g->shift;
+    const cst_target *target = &shift->targets->list[0];
+    CST_SCOPE(scope);
+    cst_samples s;
+    CST_TRY(cst_samples_make(context, scope, shift->methods[m].predicted[0], target->samples,
+                             shift->classes, target->labels, &s));
+    CST_NEW(context, scope, group_scores, scores, g->count);
+    for (int64_t i = 0; i < target->samples; i++) {
+        group_scores *of = &scores[g->of[i]];
+        of->top1 += s.correct[i] ? weight_of(target, i) : 0;
+        of->nll += s.nll[i] * weight_of(target, i);
+    }
+    for (int32_t k = 0; k < g->count; k++) {
+        double weight = g->weight[k];
+        scores[k] = (group_scores){.id = g->ids[k],
+                                   .rows = g->rows[k],
+                                   .top1 = weight > 0 ? scores[k].top1 / weight : INFINITY,
+                                   .nll = weight > 0 ? scores[k].nll / weight : INFINITY};
+    }
+    qsort(scores, (size_t)g->count, sizeof *scores, lowest_first);
+    json_t *list = cst_report_list(shift->report, shift->methods[m].row, "group_scores");
+    for (int32_t k = 0; k < g->count && k < LISTED_GROUPS; k++) {
+        json_t *at = cst_report_add_object(shift->report, list);
+        CST_PUT(shift->report, at, CST_I("group", scores[k].id), CST_I("samples", scores[k].rows),
+                CST_N("top1", scores[k].top1), CST_N("nll", scores[k].nll));
+    }
+    return CST_OK;
+}
+
 /* The interval is that of the group that is the worst one, drawn as often as its rows are. */
 static cst_status put_worst(cst_context *context, void *user, int32_t m, double *value,
                             double *drawn) {
@@ -211,6 +252,8 @@ static cst_status put_worst(cst_context *context, void *user, int32_t m, double 
     json_t *row = shift->methods[m].row;
     double *right = g->hits;
     double *inside = g->inside;
+    if (row == cst_report_root(shift->report)) /* an evaluation */
+        CST_TRY(put_groups(context, g, m));
     CST_TRY(right_of(context, shift, m, right));
     int32_t worst = find_worst(g, right, target->samples);
     for (int64_t i = 0; i < target->samples; i++) {

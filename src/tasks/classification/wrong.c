@@ -1,5 +1,6 @@
 /* Where predictions are wrong: scores of classes, pairs of classes that are confused, the rows with
  * the highest loss. docs/json.md#evaluate. */
+#include "fit/document.h"
 #include "tasks/classification/classification.h"
 
 enum { PAIRS = 400, WORST = 10 };
@@ -58,13 +59,8 @@ static void put_row(cst_report *report, json_t *list, const cst_wrong *w, int64_
                     int32_t predicted) {
     const cst_target *target = w->target;
     const float *p = w->rows + (size_t)row * (size_t)w->classes;
-    int64_t of_pool = w->numbers ? w->numbers[row] : row;
-    const char *id = w->pool ? cst_pool_id(w->pool, target->split, of_pool) : NULL;
     json_t *entry = cst_report_add_object(report, list);
-    if (id)
-        cst_report_string(report, entry, "id", id);
-    else
-        cst_report_integer(report, entry, "row", of_pool);
+    cst_document_row(report, entry, w->pool, target->split, w->numbers ? w->numbers[row] : row);
     CST_PUT(report, entry, CST_I("label", target->labels[row]), CST_I("predicted", predicted),
             CST_N("probability", p[predicted]), CST_N("probability_label", p[target->labels[row]]));
 }

@@ -122,6 +122,7 @@ static cst_status nested(cst_context *context, fitting *f) {
     CST_SCOPE(scope);
     cst_coco_boxes *boxes = NULL;
     cst_ap_matches matches;
+    cst_stage_share(context, 0.95);
     CST_TRY(cst_stage(context, "nested evaluation"));
     CST_TRY(cst_detect_nested(context, &f->method, &f->training, f->settings.seed, &boxes));
     CST_OWN(context, scope, cst_coco_boxes, boxes);
@@ -235,7 +236,9 @@ cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *s
     f.method = (cst_detect_method){.rule = CST_BOX_RULE_LEARNERS,
                                    .rows = {.preset = preset, .settings = f.settings}};
     f.method.rows.settings.front = report != NULL;
+    double end = cst_part_begin(context, report && f.settings.nested ? 0.2 : 0.9);
     CST_TRY(cst_detect_fit_run(context, &f.method, &f.training, -1, f.settings.seed, &f.fit));
+    cst_part_end(context, end);
     f.method.rows.settings.front = false; /* not in every fold */
     const cst_fused fused = {&f.fit.options, f.fit.rule, f.fit.fusion, f.fit.scoring};
     CST_TRY(cst_detect_label(context, f.pool, f.split, &f.files, &f.training, f.options, NULL,
@@ -244,7 +247,7 @@ cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *s
         CST_TRY(nested(context, &f));
     if (report)
         CST_TRY(write_report(context, &f, cst_seconds() - start, report));
-    CST_TRY(cst_progress(context, "fit", 1, 1));
+    CST_TRY(cst_progress_end(context, "fit"));
     if (model) {
         *model = f.fit.rows.stages.fit.model;
         f.fit.rows.stages.fit.model = NULL;

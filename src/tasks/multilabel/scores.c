@@ -210,6 +210,19 @@ static double mean_of(const double *first, size_t step, int32_t count) {
     return defined > 0 ? sum / defined : NAN;
 }
 
+void cst_label_losses(const cst_label_cells *rows, const float *p, double *out) {
+    for (int64_t i = 0; i < rows->rows; i++) {
+        int32_t known = 0;
+        out[i] = 0;
+        for (int64_t at = i * rows->labels; at < (i + 1) * rows->labels; at++)
+            if (!isnan(rows->targets[at])) {
+                out[i] += cst_label_loss((double)p[at], rows->targets[at] > 0.5);
+                known++;
+            }
+        out[i] *= known > 0 ? (rows->weights ? rows->weights[i] : 1) / known : 0;
+    }
+}
+
 cst_status cst_label_scores_of(cst_context *context, const cst_label_cells *rows, double *out,
                                cst_label_score *each) {
     double sum[SUMS] = {0};

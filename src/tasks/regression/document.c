@@ -209,6 +209,10 @@ static void put_outputs(cst_report *report, const cst_fit_facts *facts) {
 
 /* Weights of the members where the stack is a linear function of them alone, their mean over the
  * outputs; scores; outputs. */
+static void put_rule(cst_report *report, json_t *object, const void *scores) {
+    cst_value_put_scores(report, object, scores);
+}
+
 void cst_value_put_own_fit(cst_report *report, const cst_fit_facts *facts) {
     static const cst_value_metrics unknown = {
         .rmse = NAN, .mae = NAN, .median_ae = NAN, .r2 = NAN, .nll = NAN};
@@ -227,6 +231,7 @@ void cst_value_put_own_fit(cst_report *report, const cst_fit_facts *facts) {
     json_t *oof = cst_report_object(report, root, "oof");
     cst_value_put_scores(report, oof, facts->oof ? facts->oof : &unknown);
     cst_document_nested(report, oof, facts->oof != NULL);
+    cst_document_comparison(report, facts, "squared_error", put_rule);
     put_outputs(report, facts);
     if (model->transform)
         cst_report_string(report, root, "transform", cst_transform_name(model->transform->kind));

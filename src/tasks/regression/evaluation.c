@@ -753,6 +753,18 @@ static cst_status put_conditions(cst_context *context, cst_report *report, const
     return CST_OK;
 }
 
+static cst_status put_wrong(cst_context *context, cst_report *report, const cst_evaluation *e,
+                            const cst_predicted_values *values) {
+    const state *s = e->data;
+    const cst_counted *counted = s->model_rows.view.rows > 0 ? &s->model_rows : &s->counted;
+    return cst_value_put_wrong(context, report,
+                               &(cst_value_wrong){.values = values,
+                                                  .rows = &s->rows,
+                                                  .pool = e->pool,
+                                                  .split = e->split,
+                                                  .numbers = counted->rows});
+}
+
 static const char *definition(const char *score) {
     return cst_metric_definition(strcmp(score, "nll") == 0 ? "nll_gaussian" : score);
 }
@@ -775,6 +787,8 @@ static cst_status describe(cst_context *context, cst_part part, const cst_descri
         break;
     case CST_PART_OWN:
         cst_value_put_definitions(d->report);
+        if (outputs == 1 && cst_pool_conditions(d->e->pool, d->e->split) == 0)
+            return put_wrong(context, d->report, d->e, &p->result.values);
         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         return put_conditions(context, d->report, d->e, &p->result.values);
     case CST_PART_DEFINITIONS:

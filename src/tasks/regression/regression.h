@@ -314,6 +314,11 @@ void cst_value_intervals_tell(cst_context *context, const cst_value_metrics *sco
 cst_status cst_value_nested(cst_context *context, const cst_training *source,
                             const cst_settings *settings, cst_value_result *out);
 
+/* Scores greedy, best-single and average, and puts them into the facts, unless members did not
+ * predict some rows. scored: the rows of `held`, the nested values of the fit. */
+cst_status cst_value_simple_rules(cst_context *context, cst_fit_job *job, const cst_view *scored,
+                                  const cst_predicted_values *held);
+
 /* Whether predictions kept as float32 resolve the targets of a loaded split. Notice: an output
  * whose standard deviation is below 1e-5 of its mean. CST_ERROR_INPUT where `refuse`: below 1e-6 of
  * it, or a standard deviation outside 1e-15 to 1e15. Outputs with one target everywhere pass. */
@@ -341,6 +346,17 @@ void cst_value_put_coverage(cst_report *report, json_t *object, const cst_value_
 /* "outputs": a list of objects with name and scores. each: [outputs]. */
 json_t *cst_value_put_outputs(cst_report *report, json_t *object, const cst_pool *pool,
                               const cst_value_metrics *each, int32_t outputs);
+/* Predictions of one output and the rows that they are of. */
+typedef struct cst_value_wrong {
+    const cst_predicted_values *values;
+    const cst_view *rows;
+    const cst_pool *pool; /* NULL: rows have no ids */
+    const char *split;
+    const int64_t *numbers; /* of the rows in the split; NULL: from 0 */
+} cst_value_wrong;
+
+/* "ranges" and "worst". Every row counts once. */
+cst_status cst_value_put_wrong(cst_context *context, cst_report *report, const cst_value_wrong *w);
 /* "definitions". */
 void cst_value_put_definitions(cst_report *report);
 

@@ -641,6 +641,8 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     cst_value_intervals_tell(context, oof);
     job->facts.oof = oof;
     job->facts.each = each;
+    if (job->settings.nested)
+        CST_TRY(cst_value_simple_rules(context, job, &view, &held.values));
     if (!job->facts.metric.metric)
         return CST_OK;
     return cst_metric_interval(context, job->facts.metric, &rows, job->settings.seed,

@@ -135,8 +135,23 @@ void cst_map_put_scores(cst_report *report, json_t *object, const cst_map_scores
     cst_map_put_present(report, object, scores);
 }
 
+static void put_reliability(cst_report *report, json_t *object, const cst_map_scores *scores) {
+    json_t *list = cst_report_list(report, object, "reliability");
+    for (int32_t b = 0; b < CST_METRIC_BINS; b++) {
+        double found[3];
+        json_t *entry = cst_report_add_object(report, list);
+        cst_tally_bin(scores->total, scores->classes, b, found);
+        CST_PUT(report, entry, CST_N("lower", (double)b / CST_METRIC_BINS),
+                CST_N("upper", (double)(b + 1) / CST_METRIC_BINS),
+                CST_N("confidence", found[2] / found[0]), CST_N("accuracy", found[1] / found[0]),
+                CST_I("count", (int64_t)found[0]));
+    }
+}
+
 void cst_map_put_classes(cst_report *report, json_t *object, const cst_pool *pool,
                          const cst_map_scores *scores) {
+    if (scores->probabilities)
+        put_reliability(report, object, scores);
     const double *labelled = cst_tally_labelled(scores->total, scores->classes);
     json_t *list = cst_report_list(report, object, "per_class");
     for (int32_t c = 0; c < scores->classes; c++) {

@@ -190,7 +190,9 @@ static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_mo
     CST_TRY(take_sample(context, scope, f));
     if (f->settings.checks)
         CST_TRY(check(context, scope, f));
+    double end = cst_part_begin(context, 0.3);
     CST_TRY(fit_sample(context, f, model, report));
+    cst_part_end(context, end);
     double before = cst_seconds();
     bool scored = report && f->settings.nested;
     if (scored || f->segment.decide) {
@@ -222,6 +224,7 @@ cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char
     cst_notices_clear(context);
     CST_OWN(context, scope, cst_findings, &f.findings);
     cst_status status = run(context, scope, &f, &fitted, report);
+    CST_THEN(cst_progress_end(context, "fit"));
     if (status == CST_OK && model) {
         *model = fitted;
         fitted = NULL;

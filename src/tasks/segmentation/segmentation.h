@@ -38,6 +38,9 @@ void cst_tally_scores(const double *tally, int32_t classes, bool probabilities,
 
 void cst_tally_class(const double *tally, int32_t classes, int32_t c, double found[4]);
 
+/* Pixels of a calibration bin, those that are right, and the sum of their confidence. */
+void cst_tally_bin(const double *tally, int32_t classes, int32_t b, double found[3]);
+
 /* Pixels of each class in labels, [classes]. */
 const double *cst_tally_labelled(const double *tally, int32_t classes);
 

@@ -243,6 +243,11 @@ void cst_tally_scores(const double *tally, int32_t classes, bool probabilities,
                                   .ece = probabilities ? ece_of(singles + SINGLES, pixels) : NAN};
 }
 
+void cst_tally_bin(const double *tally, int32_t classes, int32_t b, double found[3]) {
+    memcpy(found, tally + singles_at(classes) + SINGLES + (size_t)b * BIN_PARTS,
+           BIN_PARTS * sizeof *found);
+}
+
 enum { NOTHING = -1, MIXED = -2 };
 
 int64_t cst_boundary_distance(double boundary, int64_t height, int64_t width) {

@@ -61,6 +61,8 @@ static cst_status predict(cst_context *context, const writing *w, int64_t first,
                           int32_t *labels) {
     cst_view part = cst_view_range(&w->view, first, count, w->index);
     const double *offsets = w->offsets;
+    if (first == 0)
+        cst_stage_share(context, 1);
     CST_TRY(cst_progress(context, "predict", first, w->view.rows));
     CST_TRY(cst_stack_predict(context, w->model, &part, w->probabilities));
     if (w->leans)

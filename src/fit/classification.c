@@ -188,24 +188,17 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
     return cst_select(context, &part, run->folds, run->fold_count, &with, out, front);
 }
 
-/* The time of a path grows with the fourth power of the members. */
-static cst_status shorten(cst_context *context, const cst_run *run, cst_stages *out) {
-    const cst_view *view = run->view;
-    if (out->kept_count <= CST_MANY_MEMBERS)
-        return CST_OK;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, const float *, pointers, view->members);
-    CST_NEW(context, scope, double, weights, view->members);
-    CST_NEW(context, scope, double, value, view->members);
-    cst_view part = cst_view_members(view, out->kept, out->kept_count, pointers);
-    CST_TRY(cst_leading_members(context, &part, run->folds, run->fold_count, weights));
-    for (int32_t j = 0; j < out->kept_count; j++)
-        value[out->kept[j]] = weights[j] > 0 ? -weights[j] : out->risk[out->kept[j]];
-    cst_notice(context,
-               "%d members are too many to select from: the %d that greedy selection takes, or "
-               "whose NLL is lowest, take part",
-               (int)out->kept_count, CST_SELECT_AMONG);
-    cst_stages_shorten(out, value, CST_SELECT_AMONG);
+static cst_status lead(cst_context *context, const cst_run *run, bool *leading) {
+    int32_t count = 0;
+    CST_TRY(cst_leading_members(context, run->view, run->folds, run->fold_count, leading));
+    for (int32_t k = 0; k < run->view->members; k++)
+        count += leading[k];
+    if (!run->settings->cka.quiet)
+        cst_notice(context,
+                   "%d members are too many to select from: only the %d that greedy selection "
+                   "prefers take "
+                   "part",
+                   (int)run->view->members, (int)count);
     return CST_OK;
 }
 
@@ -474,7 +467,7 @@ const cst_family cst_classification_family = {
     .prepare = prepare,
     .cka = cka,
     .judge = judge,
-    .shorten = shorten,
+    .lead = lead,
     .choose = choose,
     .fit = fit_members,
     .reliance = reliance,

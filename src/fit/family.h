@@ -37,7 +37,9 @@ struct cst_family {
     cst_status (*judge)(cst_context *context, const cst_run *run, const cst_stages *stages,
                         const double *taus, int32_t count, double *loss);
     /* Leaves out kept members where there are too many to select from. */
-    cst_status (*shorten)(cst_context *context, const cst_run *run, cst_stages *out);
+    void (*shorten)(cst_context *context, const cst_run *run, cst_stages *out);
+    /* The members [members] that lead among many, which the stages are then for; NULL: none do. */
+    cst_status (*lead)(cst_context *context, const cst_run *run, bool *leading);
     /* Selects from `members` [count] of the view; and, unless front is NULL, the front around. */
     cst_status (*choose)(cst_context *context, const cst_run *run, const int32_t *members,
                          int32_t count, const cst_select_options *options, cst_selection *out,
@@ -86,12 +88,12 @@ cst_status cst_inspect_family(cst_context *context, const cst_family *family, cs
 /* Finds what is wrong with the data, unless hints or options say otherwise, and puts it. */
 cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_report *report);
 
-/* From so many members on, a classification selects among fewer of them. */
-enum { CST_MANY_MEMBERS = 256, CST_SELECT_AMONG = 128 };
+/* With more members than that, stages of a classification are for those that lead. */
+enum { CST_MANY_MEMBERS = 256 };
 
-/* Weights [members] by greedy selection on some of the rows; most are 0. */
+/* The members [members], few of many, that greedy selection on some of the rows takes. */
 cst_status cst_leading_members(cst_context *context, const cst_view *view, const int32_t *folds,
-                               int32_t fold_count, double *weights);
+                               int32_t fold_count, bool *leading);
 
 /* Finds wrong labels of a fit's rows, and leaves these rows out. */
 cst_status cst_fit_doubt(cst_context *context, cst_fit_job *job);

@@ -67,6 +67,10 @@ static cst_status choose_threshold(cst_context *context, const cst_run *run, cst
     return CST_OK;
 }
 
+static bool leads(const cst_stages *stages, int32_t k) {
+    return !stages->leading || stages->leading[k];
+}
+
 cst_status cst_redundant_members(cst_context *context, const cst_run *run, cst_stages *out) {
     static const cst_reason reasons[] = {[CST_KEPT] = CST_REASON_KEPT,
                                          [CST_DROPPED_REDUNDANT] = CST_REASON_REDUNDANT,
@@ -94,7 +98,10 @@ cst_status cst_redundant_members(cst_context *context, const cst_run *run, cst_s
     cst_projection_rule rule = cst_projection_rule_of(run, out->cka.constant);
     rule.tau = isnan(out->threshold) ? INFINITY : out->threshold;
     CST_OWN(context, scope, cst_projection, &projection);
-    CST_TRY(cst_project(context, similarity, members, out->risk, &rule, &projection));
+    CST_NEW(context, scope, double, risk, members);
+    for (int32_t k = 0; k < members; k++)
+        risk[k] = leads(out, k) ? out->risk[k] : INFINITY;
+    CST_TRY(cst_project(context, similarity, members, risk, &rule, &projection));
     out->kept_count = 0;
     for (int32_t k = 0; k < members; k++) {
         int32_t partner = projection.partner[k];
@@ -102,6 +109,8 @@ cst_status cst_redundant_members(cst_context *context, const cst_run *run, cst_s
         out->closest[k] = partner;
         out->closest_value[k] =
             partner >= 0 ? out->similarity[k * members + partner] : projection.similarity[k];
+        if (out->reason[k] == CST_REASON_KEPT && !leads(out, k))
+            out->reason[k] = CST_REASON_SELECTION;
         if (out->reason[k] == CST_REASON_KEPT)
             out->kept[out->kept_count++] = k;
     }

@@ -57,19 +57,6 @@ static void tell_limits(cst_context *context, const cst_run *run, const cst_sele
                100 * step->against_all / all);
 }
 
-void cst_stages_shorten(cst_stages *out, const double *value, int32_t most) {
-    while (out->kept_count > most) {
-        int32_t last = 0;
-        for (int32_t j = 1; j < out->kept_count; j++)
-            if (value[out->kept[j]] >= value[out->kept[last]])
-                last = j;
-        out->reason[out->kept[last]] = CST_REASON_SELECTION;
-        out->kept_count--;
-        memmove(out->kept + last, out->kept + last + 1,
-                (size_t)(out->kept_count - last) * sizeof *out->kept);
-    }
-}
-
 /* Whether limits alone keep larger sets, which lose less, from being chosen. */
 static bool is_capped(const cst_selection *selection) {
     const cst_select_step *path = selection->path;
@@ -156,12 +143,22 @@ static void find_closest(cst_stages *out) {
     }
 }
 
+static bool needs_leading(const cst_run *run) {
+    const cst_settings *settings = run->settings;
+    return run->family->lead && run->view->members > CST_MANY_MEMBERS && settings->select &&
+           !cst_limited(&settings->limits) && !settings->selection.chooser;
+}
+
 static cst_status run_stages(cst_context *context, cst_run *run, cst_stages *out) {
     const cst_family *family = run->family;
     CST_SCOPE(scope);
     double start = cst_seconds();
     CST_TRY(cst_stages_alloc(context, run->view->members, out));
     CST_TRY(family->prepare(context, scope, run, out));
+    if (needs_leading(run)) {
+        CST_TAKE(context, &out->scope, out->leading, out->members);
+        CST_TRY(family->lead(context, run, out->leading));
+    }
     CST_TRY(cst_redundant_members(context, run, out));
     out->seconds_redundancy = cst_seconds() - start;
     start = cst_seconds();
@@ -169,7 +166,7 @@ static cst_status run_stages(cst_context *context, cst_run *run, cst_stages *out
     bool limited = cst_limited(&run->settings->limits);
     if (run->settings->select && (out->kept_count > 1 || limited)) {
         if (family->shorten && !limited && !run->settings->selection.chooser)
-            CST_TRY(family->shorten(context, run, out));
+            family->shorten(context, run, out);
         CST_TRY(choose(context, run, out));
     }
     out->seconds_select = cst_seconds() - start;
@@ -284,6 +281,33 @@ static cst_status lose_members(cst_context *context, const nested_job *job,
     return CST_OK;
 }
 
+/* The run of a fold, of those that lead alone where members are many. */
+static cst_status run_among(cst_context *context, cst_run *run, cst_stages *out) {
+    const cst_view *all = run->view;
+    int32_t count = 0;
+    if (!needs_leading(run))
+        return cst_stages_run(context, run, out);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, bool, leading, all->members);
+    CST_NEW(context, scope, int32_t, members, all->members);
+    CST_NEW(context, scope, const float *, pointers, all->members);
+    CST_NEW(context, scope, double, values, CST_COST_COUNT *(size_t)all->members);
+    CST_TRY(run->family->lead(context, run, leading));
+    for (int32_t k = 0; k < all->members; k++)
+        if (leading[k])
+            members[count++] = k;
+    const cst_view part = cst_view_members(all, members, count, pointers);
+    cst_costs costs;
+    cst_costs_part(run->costs, members, count, values, &costs);
+    run->view = &part;
+    run->costs = &costs;
+    CST_TRY(cst_stages_run(context, run, out));
+    out->members = all->members;
+    for (int32_t j = 0; j < out->kept_count; j++)
+        out->kept[j] = members[out->kept[j]];
+    return CST_OK;
+}
+
 static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
     const nested_job *job = user;
     const cst_training *inside = &rows->inside;
@@ -299,7 +323,7 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
     CST_NEW(context, scope, const float *, pointers, inside->view.members);
     CST_NEW(context, scope, float *, part, job->count);
     CST_OWN(context, scope, cst_stages, &stages);
-    CST_TRY(cst_stages_run(context, &run, &stages));
+    CST_TRY(run_among(context, &run, &stages));
     for (int32_t r = 0; r < job->count; r++)
         CST_TAKE(context, scope, part[r], (size_t)rows->held.rows * job->held[r].width);
     cst_view kept = cst_view_members(&rows->held, stages.kept, stages.kept_count, pointers);

@@ -51,6 +51,7 @@ typedef struct cst_stages {
     int32_t kept_count;      /* K_eff */
     int32_t *kept;           /* [K] used up to kept_count, ascending */
     cst_reason *reason;      /* [K] */
+    bool *leading;           /* [K]: those that the stages are for; NULL: all */
     double *risk;            /* [K]: mean NLL; of a regression, mean squared error in units of the
                                 targets' variances, its mean over the outputs */
     double *similarity;      /* [K*K]: by the measure asked for; Pearson's for none */
@@ -103,10 +104,6 @@ cst_status cst_redundant_members(cst_context *context, const cst_run *run, cst_s
 cst_projection_rule cst_projection_rule_of(const cst_run *run, const bool *constant);
 /* The most members that the caps by count allow out of K. */
 int32_t cst_count_cap(const cst_settings *settings, int32_t members);
-
-/* Leaves out the kept members of the largest value [members], until no more than `most` are left.
- */
-void cst_stages_shorten(cst_stages *out, const double *value, int32_t most);
 
 /* Takes members that no meta-learner reads any more out of the model and the kept ones. */
 cst_status cst_stages_drop_unused(cst_context *context, cst_stages *stages);

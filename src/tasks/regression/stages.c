@@ -296,17 +296,25 @@ static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *
  * at most one for every SELECT_ROWS rows takes part. */
 enum { SELECT_MEMBERS = 400, SELECT_ROWS = 5 };
 
-static cst_status shorten(cst_context *context, const cst_run *run, cst_stages *out) {
+/* Leaves out the kept members of the highest error, until no more than that are left. */
+static void shorten(cst_context *context, const cst_run *run, cst_stages *out) {
     int64_t rows = run->view->rows;
     int64_t most = rows / SELECT_ROWS > SELECT_MEMBERS ? rows / SELECT_ROWS : SELECT_MEMBERS;
-    if (out->kept_count <= most)
-        return CST_OK;
-    cst_notice(context,
-               "%d members are too many to select from with %lld rows: the %lld of the lowest "
-               "error take part (select.direction=none keeps all, and takes much longer)",
-               (int)out->kept_count, (long long)rows, (long long)most);
-    cst_stages_shorten(out, out->risk, (int32_t)most);
-    return CST_OK;
+    if (out->kept_count > most)
+        cst_notice(context,
+                   "%d members are too many to select from with %lld rows: the %lld of the lowest "
+                   "error take part (select.direction=none keeps all, and takes much longer)",
+                   (int)out->kept_count, (long long)rows, (long long)most);
+    while (out->kept_count > most) {
+        int32_t worst = 0;
+        for (int32_t j = 1; j < out->kept_count; j++)
+            if (out->risk[out->kept[j]] >= out->risk[out->kept[worst]])
+                worst = j;
+        out->reason[out->kept[worst]] = CST_REASON_SELECTION;
+        out->kept_count--;
+        memmove(out->kept + worst, out->kept + worst + 1,
+                (size_t)(out->kept_count - worst) * sizeof *out->kept);
+    }
 }
 
 static cst_status fit_members(cst_context *context, const cst_run *run, const int32_t *members,

@@ -208,8 +208,10 @@ static cst_status outcomes_block(cst_context *context, void *user, int64_t block
     CST_TRY(cst_topk_reader_block(context, &r, block));
     for (int64_t i = 0; i < r.count; i++) {
         double other = 0;
+        cst_topk_mix mix = *job->mix;
+        mix.weights += mix.folds ? mix.folds[r.first + i] * job->view->members : 0;
         cst_topk_reader_row(&r, i);
-        double label = cst_topk_mixed(&r, job->mix, &other);
+        double label = cst_topk_mixed(&r, &mix, &other);
         outcome_of(&r, r.first + i, label, other,
                    job->out + (size_t)(r.first + i) * CST_TOPK_OUTCOME);
     }

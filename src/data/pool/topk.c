@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CLASSES_MAX = 1 << 24, MARKS = 4096 }; /* numbers of classes are exact as float32 */
+enum { CLASSES_MAX = 1 << 24, MARKS = 1 << 15 }; /* numbers of classes are exact as float32 */
 
 /* What the listed probabilities may exceed 1 by; with the rest, whose type may be coarse. */
 static const double SUM_TOLERANCE = 1e-3;
@@ -251,7 +251,16 @@ static cst_status take_entries(cst_context *context, const cst_convert *c, int64
                                int32_t *count) {
     char text[160];
     int32_t found = 0;
+    bool whole = true; /* every entry is as it should be */
     for (int32_t j = 0; j < width; j++) {
+        double class = values[j];
+        double x = values[width + j];
+        whole = whole & (class >= 0) & (class < c->listed_of) & (x <= 0) & (x >= -DBL_MAX) &
+                !((double)(int32_t) class < class);
+        out[j] = (float)class;
+    }
+    found = whole ? width : 0;
+    for (int32_t j = found; j < width; j++) {
         double class = values[j];
         double x = values[width + j];
         if (class >= 0 && class < c->listed_of && x <= 0 && x >= -DBL_MAX &&
@@ -322,9 +331,11 @@ cst_status cst_topk_convert(cst_context *context, cst_convert *c, int64_t first,
     double tail = least;
     if (count < c->listed_of)
         tail = fmin(log(fmax(left, REST_LEAST) / (c->listed_of - count)), least);
-    for (int32_t j = 0; j < room; j++) {
-        out[j] = j < count ? out[j] : -1;
-        out[room + j] = j < count ? (float)(logs[j] - tail) : 0;
+    for (int32_t j = 0; j < count; j++)
+        out[room + j] = (float)(logs[j] - tail);
+    for (int32_t j = count; j < room; j++) {
+        out[j] = -1;
+        out[room + j] = 0;
     }
     return CST_OK;
 }

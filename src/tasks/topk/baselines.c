@@ -1,6 +1,8 @@
 /* Baselines of a comparison of lists, and losses of members. docs/topk.md#methods. */
 #include "tasks/topk/topk.h"
 
+#include "core/wide.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -56,33 +58,62 @@ double cst_topk_label_log(const cst_view *view, const float *row, int64_t at) {
     float class = (float)cst_view_label(view, at);
     double all = view->listed_of;
     double label = 0;
-    for (size_t j = 0; j < listed && row[j] >= 0; j++) {
-        all += expm1((double)row[listed + j]);
-        label = row[j] >= class && row[j] <= class ? (double)row[listed + j] : label;
+    double above[64]; /* of so many at a time */
+    for (size_t j = 0; j < listed && row[j] >= 0; j += 64) {
+        int64_t part = 0;
+        for (; part < 64 && j + (size_t)part < listed && row[j + (size_t)part] >= 0; part++) {
+            size_t place = j + (size_t)part;
+            above[part] = (double)row[listed + place];
+            label = row[place] >= class && row[place] <= class ? above[part] : label;
+        }
+        cst_exp_f64(part, above, above);
+        for (int64_t l = 0; l < part; l++)
+            all += above[l] - 1;
     }
     return label - log(all);
 }
 
+typedef struct risk_job {
+    const cst_view *view;
+    const int32_t *folds;
+} risk_job;
+
 static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
-    const cst_view *view = user;
+    const risk_job *job = user;
+    const cst_view *view = job->view;
     cst_rows rows;
     CST_SCOPE(scope);
     CST_TRY(cst_rows_open(context, scope, view, block, &rows));
     for (int32_t k = 0; k < view->members; k++) {
         CST_TRY(cst_rows_read(context, &rows, k));
-        for (int64_t i = 0; i < rows.count; i++)
-            sum[k] -= cst_view_weight(view, rows.first + i) *
-                      cst_topk_label_log(view, cst_rows_at(&rows, i), rows.first + i);
+        for (int64_t i = 0; i < rows.count; i++) {
+            int64_t row = rows.first + i;
+            double *to = sum + (job->folds ? job->folds[row] : 0) * (view->members + 1);
+            to[k] -=
+                cst_view_weight(view, row) * cst_topk_label_log(view, cst_rows_at(&rows, i), row);
+            to[view->members] += k == 0 ? cst_view_weight(view, row) : 0;
+        }
     }
     return CST_OK;
 }
 
-cst_status cst_topk_risks(cst_context *context, const cst_view *view, double *risk) {
-    double rows = cst_view_weight_sum(view);
-    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
-                              risk_block, (void *)(uintptr_t)view, risk));
-    for (int32_t k = 0; k < view->members; k++)
-        risk[k] /= rows;
+cst_status cst_topk_risks(cst_context *context, const cst_view *view, const int32_t *folds,
+                          int32_t count, double *risk) {
+    size_t k = (size_t)view->members;
+    risk_job job = {view, folds};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, (k + 1) * (size_t)count);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (k + 1) * (size_t)count,
+                              risk_block, &job, sum));
+    for (int32_t f = 0; f < count; f++)
+        for (size_t a = 0; a < k; a++) {
+            double all[2] = {0}; /* of the other folds, or of the only one */
+            for (int32_t g = 0; g < count; g++) {
+                all[0] += g != f || count == 1 ? sum[(size_t)g * (k + 1) + a] : 0;
+                all[1] += g != f || count == 1 ? sum[(size_t)g * (k + 1) + k] : 0;
+            }
+            risk[(size_t)f * k + a] = all[0] / all[1];
+        }
     return CST_OK;
 }
 
@@ -187,7 +218,7 @@ static cst_status scale_block(cst_context *context, void *user, int64_t block, d
 
 /* Newton, with steps that at most double or halve the power. */
 static cst_status scale(cst_context *context, const cst_view *view, cst_topk_made *made) {
-    scale_job job = {view, {made->weights, true, 1}};
+    scale_job job = {view, {made->weights, true, 1, NULL}};
     double sum[2];
     for (int s = 0; s < STEPS_MAX; s++) {
         CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), 2, scale_block, &job, sum));
@@ -228,7 +259,7 @@ cst_status cst_topk_baseline_fit(cst_context *context, const cst_topk_baseline *
     for (int32_t k = 0; baseline->mix == MIX_AVERAGE && k < members; k++)
         out->weights[k] = 1 / (double)members;
     if (baseline->mix == MIX_BEST) {
-        CST_TRY(cst_topk_risks(context, rows->view, risk));
+        CST_TRY(cst_topk_risks(context, rows->view, NULL, 1, risk));
         for (int32_t k = 1; k < members; k++)
             best = risk[k] < risk[best] ? k : best;
         out->weights[best] = 1;

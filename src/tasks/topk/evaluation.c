@@ -153,7 +153,7 @@ static cst_status run_mix(cst_context *context, const cst_topk_baseline *baselin
     const double prior = 10;
     const cst_topk_rows fitted = {&even, source->folds, source->fold_count, prior, CST_TOPK_ENOUGH};
     CST_TRY(cst_topk_baseline_fit(context, baseline, &fitted, made));
-    const cst_topk_mix mix = {made->weights, made->linear, 1 / made->temperature};
+    const cst_topk_mix mix = {made->weights, made->linear, 1 / made->temperature, NULL};
     return out ? cst_topk_outcomes(context, rows, &mix, out) : CST_OK;
 }
 
@@ -188,7 +188,7 @@ static cst_status run_baseline(cst_context *context, const cst_evaluation *e, co
     entry->mix = made.linear ? CST_MIX_LINEAR : CST_MIX_LOGLINEAR;
     for (int32_t k = 0; k < members; k++)
         entry->uses[k] = made.weights[k] != 0;
-    const cst_topk_mix mix = {made.weights, made.linear, 1 / made.temperature};
+    const cst_topk_mix mix = {made.weights, made.linear, 1 / made.temperature, NULL};
     if (made.temperature < 1 || made.temperature > 1)
         (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "T = %.4g",
                            made.temperature);
@@ -218,7 +218,6 @@ static cst_status run_preset(cst_context *context, const cst_evaluation *e, cons
     cst_costs costs = cst_training_costs(source);
     cst_run run = cst_run_of(&cst_topk_family, &source->view, source->folds, source->fold_count,
                              settings, &costs);
-    const cst_fold_result held = {out, CST_TOPK_OUTCOME};
     cst_stages stages = {0};
     double before = cst_seconds();
     CST_SCOPE(scope);
@@ -232,7 +231,7 @@ static cst_status run_preset(cst_context *context, const cst_evaluation *e, cons
         entry->weights[stages.kept[j]] = stages.fit.model->learner->weights[j];
     }
     if (!e->unscored)
-        CST_TRY(e->nested ? cst_stages_nested(context, &run, NULL, &held, 1)
+        CST_TRY(e->nested ? cst_topk_nested(context, &run, &stages, out)
                           : predict(context, stages.fit.model, stages.kept, &s->rows, out));
     return entry->keep ? cst_stages_take_model(context, &stages, &entry->made) : CST_OK;
 }

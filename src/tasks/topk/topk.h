@@ -13,7 +13,7 @@
 typedef struct cst_topk_fit {
     int32_t fold;    /* that is left out; -1: none */
     const bool *in;  /* [members]: those that may have a weight; NULL: all */
-    double *weights; /* [members] of the view */
+    double *weights; /* [members] of the view; others than those may have one at first */
     double *hessian; /* [members][members] at the end, penalties included; NULL: not wanted */
 } cst_topk_fit;
 
@@ -39,6 +39,10 @@ cst_status cst_topk_losses(cst_context *context, const cst_topk_rows *rows, cons
                            int32_t count, bool linear, double *losses);
 
 /* ---- the family, methods and scores ---- */
+
+/* Outcomes of all rows by what is fitted without their folds; stages: those of all rows. */
+cst_status cst_topk_nested(cst_context *context, const cst_run *run, const cst_stages *stages,
+                           float *held);
 
 extern const cst_family cst_topk_family;
 extern const cst_task_ops cst_topk_ops;
@@ -89,5 +93,8 @@ cst_status cst_topk_widen(cst_context *context, cst_scope *scope, const cst_view
 
 /* Log-probability of the label of a row [2 k] by its member alone. */
 double cst_topk_label_log(const cst_view *view, const float *row, int64_t at);
-/* Mean NLL of each member, [members]. */
-cst_status cst_topk_risks(cst_context *context, const cst_view *view, double *risk);
+/* Mean NLL of each member on all rows, [members]; of several folds [count] without each,
+ * [count][members].
+ */
+cst_status cst_topk_risks(cst_context *context, const cst_view *view, const int32_t *folds,
+                          int32_t count, double *risk);

@@ -309,6 +309,8 @@ cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst
     CST_NEW(context, scope, cst_fold_result, results, count + 1);
     memcpy(results, held, (size_t)count * sizeof *held);
     results[count] = (cst_fold_result){run->without, (size_t)run->view->members};
+    if (run->family->nested)
+        return run->family->nested(context, run, held->rows);
     nested_job job = {run, results, count + (run->without != NULL), count};
     return cst_nested_run(context, scored ? scored : &source, run->settings->seed, nested_task,
                           &job, results, job.count);

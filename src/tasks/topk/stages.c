@@ -387,8 +387,8 @@ static cst_status choose_fold(cst_context *context, void *user, const cst_fold_r
     return CST_OK;
 }
 
-cst_status cst_topk_nested(cst_context *context, const cst_run *run, const cst_stages *stages,
-                           float *held) {
+static cst_status nested(cst_context *context, const cst_run *run, float *held) {
+    const cst_stages *stages = run->whole;
     const cst_view even = cst_view_even(run->view);
     const cst_training source = {.view = *run->view,
                                  .folds = (int32_t *)(uintptr_t)run->folds, /* only looked at */
@@ -465,7 +465,9 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     CST_NEW(context, job->scope, double, oof, CST_TOPK_SCORES);
     CST_SCOPE(scope);
     CST_NEW(context, scope, float, held, (size_t)view->rows *CST_TOPK_OUTCOME);
-    CST_TRY(cst_topk_nested(context, &run, &job->stages, held));
+    const cst_fold_result result = {held, CST_TOPK_OUTCOME};
+    run.whole = &job->stages;
+    CST_TRY(cst_stages_nested(context, &run, NULL, &result, 1));
     CST_TRY(cst_topk_scores(context, view, held, oof));
     job->facts.oof = oof;
     return CST_OK;
@@ -531,6 +533,7 @@ const cst_family cst_topk_family = {
     .choose = choose,
     .fit = fit_members,
     .predict = predict,
+    .nested = nested,
     .admit = admit,
     .label = label,
     .score = score,

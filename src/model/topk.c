@@ -221,7 +221,9 @@ static cst_status outcomes_block(cst_context *context, void *user, int64_t block
 cst_status cst_topk_outcomes(cst_context *context, const cst_view *view, const cst_topk_mix *mix,
                              float *out) {
     outcomes_job job = {view, mix, out};
-    return cst_parallel_for(context, cst_block_count(view->rows), outcomes_block, &job);
+    const cst_share filled = cst_share_rows(out, view->rows, CST_TOPK_OUTCOME * sizeof *out);
+    return cst_parallel_fill(context, cst_block_count(view->rows), outcomes_block, &job, &filled,
+                             1);
 }
 
 /* ---- prediction ---- */
@@ -332,7 +334,11 @@ static cst_status predict(cst_context *context, const cst_model *model, cst_pool
     predict_job job = {&view,        cst_topk_mix_of(model), (size_t)out->top,
                        out->indices, out->logprobs,          out->rest};
     CST_TRY(cst_stage(context, "predict"));
-    return cst_parallel_for(context, cst_block_count(view.rows), predict_block, &job);
+    const size_t width = job.top * sizeof *out->indices;
+    const cst_share filled[] = {cst_share_rows(out->indices, out->rows, width),
+                                cst_share_rows(out->logprobs, out->rows, width),
+                                cst_share_rows(out->rest, out->rows, sizeof *out->rest)};
+    return cst_parallel_fill(context, cst_block_count(view.rows), predict_block, &job, filled, 3);
 }
 
 void cst_topk_free(cst_context *context, cst_topk *topk) {

@@ -23,6 +23,7 @@ import numpy as np  # noqa: E402
 import common  # noqa: E402
 import fits  # noqa: E402
 import startup as short  # noqa: E402
+import topk  # noqa: E402
 from common import (CORES, IMAGENET, MIDDLE, ROOT, SMOKE, WORK, kernels, machine, pool, run, say,  # noqa: E402
                     timed, turns)
 from fits import arrays, shape_text, write_input  # noqa: E402
@@ -181,7 +182,7 @@ def startup(about):
 ROWS = {"paper": fits.paper, "default": fits.default, "diffuse": fits.diffuse, "diffuse_nested": fits.diffuse_nested,
         "forty": fits.forty, "many_members": fits.many_members, "one_pool": fits.one_pool, "stacks": fits.stacks,
         "threads": fits.threads, "cka": cka, "greedy": greedy, "bootstrap": bootstrap, "predict": predict,
-        "startup": startup, "growth": fits.growth}
+        "startup": startup, "lists": topk.rows, "growth": fits.growth}
 LARGE = {"huge": fits.huge}
 
 

@@ -57,6 +57,8 @@ struct cst_family {
     /* Arrays that a model predicts of rows of its members, [rows][classes] each. */
     cst_status (*predict)(cst_context *context, const cst_model *model, const cst_view *view,
                           float *const *out);
+    /* All folds of a nested run at once, from its `whole`: [rows][width of its results]. */
+    cst_status (*nested)(cst_context *context, const cst_run *run, float *held);
     /* Loss of a row of a view by the first of these arrays; needed for a run's `without`. */
     double (*row_loss)(const cst_view *view, int64_t row, const float *told);
 

@@ -203,6 +203,7 @@ static cst_status run_preset(cst_context *context, const cst_evaluation *e, cst_
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_stages, &stages);
     CST_TRY(cst_stages_run(context, &run, &stages));
+    run.whole = &stages;
     entry->seconds = cst_seconds() - before;
     CST_TRY(take_weights(context, e, stages.fit.model, stages.kept, entry));
     if (!e->unscored)

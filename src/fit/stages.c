@@ -171,7 +171,8 @@ static cst_status run_stages(cst_context *context, cst_run *run, cst_stages *out
     }
     out->seconds_select = cst_seconds() - start;
     CST_TRY(cst_fit_and_drop(context, run, out));
-    CST_TRY(family->complete(context, run, out));
+    if (family->complete)
+        CST_TRY(family->complete(context, run, out));
     CST_TRY(cst_stages_drop_unused(context, out));
     find_closest(out);
     return family->last ? family->last(context, run, out) : CST_OK;
@@ -345,6 +346,8 @@ cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst
     CST_NEW(context, scope, cst_fold_result, results, count + 1);
     memcpy(results, held, (size_t)count * sizeof *held);
     results[count] = (cst_fold_result){run->without, (size_t)run->view->members};
+    if (run->family->nested)
+        return run->family->nested(context, run, held->rows);
     nested_job job = {run, results, count + (run->without != NULL), count};
     return cst_nested_run(context, scored ? scored : &source, run->settings->seed, nested_task,
                           &job, results, job.count);

@@ -84,12 +84,13 @@ typedef struct cst_run {
     float *without;         /* of nested runs: [view->rows][members], by how much the loss of a row
                                rises where the member is absent and the other weights are solved
                                again; NaN of rows that were not looked at. NULL: not wanted */
+    const struct cst_stages *whole; /* of nested runs: those of all rows, where somebody asks */
 } cst_run;
 
 static inline cst_run cst_run_of(const cst_family *family, const cst_view *view,
                                  const int32_t *folds, int32_t fold_count,
                                  const cst_settings *settings, const cst_costs *costs) {
-    return (cst_run){family, view, folds, fold_count, settings, costs, NULL, NULL};
+    return (cst_run){family, view, folds, fold_count, settings, costs, NULL, NULL, NULL};
 }
 
 cst_status cst_stages_run(cst_context *context, const cst_run *run, cst_stages *out);

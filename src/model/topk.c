@@ -208,8 +208,10 @@ static cst_status outcomes_block(cst_context *context, void *user, int64_t block
     CST_TRY(cst_topk_reader_block(context, &r, block));
     for (int64_t i = 0; i < r.count; i++) {
         double other = 0;
+        cst_topk_mix mix = *job->mix;
+        mix.weights += mix.folds ? mix.folds[r.first + i] * job->view->members : 0;
         cst_topk_reader_row(&r, i);
-        double label = cst_topk_mixed(&r, job->mix, &other);
+        double label = cst_topk_mixed(&r, &mix, &other);
         outcome_of(&r, r.first + i, label, other,
                    job->out + (size_t)(r.first + i) * CST_TOPK_OUTCOME);
     }
@@ -219,7 +221,9 @@ static cst_status outcomes_block(cst_context *context, void *user, int64_t block
 cst_status cst_topk_outcomes(cst_context *context, const cst_view *view, const cst_topk_mix *mix,
                              float *out) {
     outcomes_job job = {view, mix, out};
-    return cst_parallel_for(context, cst_block_count(view->rows), outcomes_block, &job);
+    const cst_share filled = cst_share_rows(out, view->rows, CST_TOPK_OUTCOME * sizeof *out);
+    return cst_parallel_fill(context, cst_block_count(view->rows), outcomes_block, &job, &filled,
+                             1);
 }
 
 /* ---- prediction ---- */
@@ -242,11 +246,10 @@ static bool is_behind(const found *a, const found *b) {
     return a->score < b->score || (!(a->score > b->score) && a->class > b->class);
 }
 
-/* Puts the first of a heap whose first is behind all others in its place. */
-static void sink(found *heap, size_t count) {
-    found moved = heap[0];
-    size_t at = 0;
-    for (size_t next = 1; next < count; next = 2 * at + 1) {
+/* Puts what is at a place of a heap, whose first is behind all others, further down. */
+static void sink(found *heap, size_t at, size_t count) {
+    found moved = heap[at];
+    for (size_t next = 2 * at + 1; next < count; next = 2 * at + 1) {
         next += next + 1 < count && is_behind(&heap[next + 1], &heap[next]);
         if (!is_behind(&heap[next], &moved))
             break;
@@ -261,28 +264,20 @@ static size_t take_top(const cst_topk_reader *r, size_t top, found *heap) {
     size_t count = (size_t)r->row.count < top ? (size_t)r->row.count : top;
     for (size_t u = 0; u < count; u++)
         heap[u] = (found){r->score[u], r->row.class[u], (int32_t)u};
-    for (size_t u = count / 2; u-- > 0;) /* a heap of each tail */
-        for (size_t at = u, next = 2 * u + 1; next < count; next = 2 * at + 1) {
-            next += next + 1 < count && is_behind(&heap[next + 1], &heap[next]);
-            if (!is_behind(&heap[next], &heap[at]))
-                break;
-            const found moved = heap[at];
-            heap[at] = heap[next];
-            heap[next] = moved;
-            at = next;
-        }
+    for (size_t u = count / 2; u-- > 0;)
+        sink(heap, u, count);
     for (size_t u = count; u < (size_t)r->row.count; u++) {
         const found one = {r->score[u], r->row.class[u], (int32_t)u};
         if (is_behind(heap, &one)) {
             heap[0] = one;
-            sink(heap, count);
+            sink(heap, 0, count);
         }
     }
     for (size_t left = count; left > 1; left--) {
         const found last = heap[0];
         heap[0] = heap[left - 1];
         heap[left - 1] = last;
-        sink(heap, left - 1);
+        sink(heap, 0, left - 1);
     }
     return count;
 }
@@ -339,7 +334,11 @@ static cst_status predict(cst_context *context, const cst_model *model, cst_pool
     predict_job job = {&view,        cst_topk_mix_of(model), (size_t)out->top,
                        out->indices, out->logprobs,          out->rest};
     CST_TRY(cst_stage(context, "predict"));
-    return cst_parallel_for(context, cst_block_count(view.rows), predict_block, &job);
+    const size_t width = job.top * sizeof *out->indices;
+    const cst_share filled[] = {cst_share_rows(out->indices, out->rows, width),
+                                cst_share_rows(out->logprobs, out->rows, width),
+                                cst_share_rows(out->rest, out->rows, sizeof *out->rest)};
+    return cst_parallel_fill(context, cst_block_count(view.rows), predict_block, &job, filled, 3);
 }
 
 void cst_topk_free(cst_context *context, cst_topk *topk) {

@@ -42,6 +42,7 @@ typedef struct cst_topk_mix {
     const double *weights; /* [members] */
     bool linear;           /* probabilities, each member's divided by their sum; else logarithms */
     double power;          /* what the logarithm of a linear mix is multiplied by, 1/T */
+    const int32_t *folds;  /* [rows]: each fold has weights of its own; NULL: one for all */
 } cst_topk_mix;
 
 /* Scores of the classes of a row above that of the others, and their probabilities, in the reader;

@@ -135,6 +135,32 @@ class SmallPool(RankCase):
             self.assertEqual(without_times(said), without_times(alone.json()), (split, more))
 
 
+class Lists(RankCase):
+    def test_fit_predict_and_compare(self):
+        rng = np.random.default_rng(48)
+        labels = rng.integers(0, 30, 1200)
+        for k in range(3):
+            z = rng.normal(size=(1200, 30)) + (1 + k) * (np.arange(30) == labels[:, None])
+            logs = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+            order = np.argsort(-logs, axis=1)[:, :5]
+            np.save(self.path(f"m{k}.indices.npy"), order.astype(np.int32))
+            np.save(self.path(f"m{k}.logprobs.npy"), np.take_along_axis(logs, order, axis=1).astype(np.float16))
+        np.save(self.path("y.npy"), labels)
+        pool = [f"m{k}.indices.npy" for k in range(3)]
+        for words in (
+            ("fit", *pool, "--labels", "y.npy", "--classes", 30, "-o", "m", "--json"),
+            ("predict", "m", *pool, "-o", "o.npz", "--json"),
+            ("compare", *pool, "--labels", "y.npy", "--classes", 30, "-r", 50, "--json"),
+        ):
+            alone = run(*words, cwd=self.folder)
+            self.assertEqual(alone.code, 0, alone.err)
+            out = words[words.index("-o") + 1] if "-o" in words else None
+            before = out and self.bytes_of(out)
+            text = self.works(3, *words, "--threads", 1)
+            self.assertEqual(out and self.bytes_of(out), before, words[0])
+            self.assertEqual(without_times(json.loads(text)), without_times(alone.json()), words[0])
+
+
 class SameBytes(RankCase):
     def check_commands(self, task, ranks, *more, fit=()):
         """Commands in one process and on so many ranks: files and, but for times, documents. A fit (with these options) on each

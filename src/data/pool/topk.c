@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CLASSES_MAX = 1 << 24, MARKS = 4096 }; /* numbers of classes are exact as float32 */
+enum { CLASSES_MAX = 1 << 24, MARKS = 1 << 15 }; /* numbers of classes are exact as float32 */
 
 /* What the listed probabilities may exceed 1 by; with the rest, whose type may be coarse. */
 static const double SUM_TOLERANCE = 1e-3;
@@ -245,13 +245,51 @@ static int32_t find_twice(const float *classes, int32_t count) {
     return -1;
 }
 
+/* Whether all entries of a row are as they should be; their classes to out. */
+CST_KERNEL(look_entries,
+           (int64_t width, int64_t classes, const double *values, float *out, bool *whole),
+           (width, classes, values, out, whole)) {
+    const double whole_numbers = 0x1p52; /* added, they alone remain */
+    int64_t fine = 0;
+    for (int64_t j = 0; j < width; j++) {
+        double class = values[j];
+        double x = values[width + j];
+        double rounded = (class + whole_numbers) - whole_numbers;
+        fine += (class >= 0) & (class < (double)classes) & (rounded >= class) & (rounded <= class) &
+                (x <= 0) & (x >= -DBL_MAX);
+        out[j] = (float)class;
+    }
+    *whole = fine == width;
+}
+
+/* The sum of probabilities and the least logarithm, 0 at most. */
+CST_KERNEL(sum_entries,
+           (int64_t count, const double *p, const double *logs, double *mass, double *least),
+           (count, p, logs, mass, least)) {
+    enum { LANES = 8 };
+    double sum[LANES] = {0};
+    double low[LANES] = {0};
+    for (int64_t i = 0; i < count; i += LANES)
+        for (int64_t l = 0; l < LANES && i + l < count; l++) {
+            sum[l] += p[i + l];
+            low[l] = logs[i + l] < low[l] ? logs[i + l] : low[l];
+        }
+    *mass = cst_lanes_total(sum);
+    *least = low[0];
+    for (int l = 1; l < LANES; l++)
+        *least = low[l] < *least ? low[l] : *least;
+}
+
 /* Takes the entries of a row to out, and their logarithms to the front of logs. */
 static cst_status take_entries(cst_context *context, const cst_convert *c, int64_t first, int64_t i,
                                const double *values, int32_t width, double *logs, float *out,
                                int32_t *count) {
     char text[160];
     int32_t found = 0;
-    for (int32_t j = 0; j < width; j++) {
+    bool whole = false;
+    look_entries(width, c->listed_of, values, out, &whole);
+    found = whole ? width : 0;
+    for (int32_t j = found; j < width; j++) {
         double class = values[j];
         double x = values[width + j];
         if (class >= 0 && class < c->listed_of && x <= 0 && x >= -DBL_MAX &&
@@ -301,10 +339,7 @@ cst_status cst_topk_convert(cst_context *context, cst_convert *c, int64_t first,
     c->total++;
     CST_TRY(take_entries(context, c, first, i, values, width, logs, out, &count));
     cst_exp_f64(count, logs, values);
-    for (int32_t j = 0; j < count; j++) {
-        mass += values[j];
-        least = logs[j] < least ? logs[j] : least;
-    }
+    sum_entries(count, values, logs, &mass, &least);
     bool given = c->listed_rest || !isnan(rest);
     double left = given ? exp(fmin(rest, 1)) : fmax(1 - mass, 0);
     if (given && (isnan(rest) || rest > SUM_TOLERANCE))
@@ -322,9 +357,11 @@ cst_status cst_topk_convert(cst_context *context, cst_convert *c, int64_t first,
     double tail = least;
     if (count < c->listed_of)
         tail = fmin(log(fmax(left, REST_LEAST) / (c->listed_of - count)), least);
-    for (int32_t j = 0; j < room; j++) {
-        out[j] = j < count ? out[j] : -1;
-        out[room + j] = j < count ? (float)(logs[j] - tail) : 0;
+    for (int32_t j = 0; j < count; j++)
+        out[room + j] = (float)(logs[j] - tail);
+    for (int32_t j = count; j < room; j++) {
+        out[j] = -1;
+        out[room + j] = 0;
     }
     return CST_OK;
 }

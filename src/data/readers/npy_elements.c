@@ -119,15 +119,14 @@ static void decode_narrow(const cst_npy *npy, const unsigned char *raw, size_t c
 
 void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out) {
     bool swapped = npy->swapped;
-    if (npy->kind == CST_NPY_FLOAT && npy->item == 4)
-        for (size_t i = 0; i < count; i++)
-            out[i] = (double)float_of(load32(raw + 4 * i, swapped));
-    else if (npy->kind == CST_NPY_BFLOAT)
-        for (size_t i = 0; i < count; i++)
-            out[i] = (double)float_of((uint32_t)load16(raw + 2 * i, swapped) << 16);
-    else if (npy->kind == CST_NPY_FLOAT && npy->item == 2)
-        for (size_t i = 0; i < count; i++)
-            out[i] = (double)half_to_float(load16(raw + 2 * i, swapped));
+    float narrow[256];
+    if (cst_npy_is_f32(npy))
+        for (size_t i = 0; i < count; i += 256) {
+            size_t part = count - i < 256 ? count - i : 256;
+            decode_narrow(npy, raw + npy->item * i, part, narrow);
+            for (size_t j = 0; j < part; j++)
+                out[i + j] = (double)narrow[j];
+        }
     else if (npy->kind == CST_NPY_FLOAT)
         for (size_t i = 0; i < count; i++)
             out[i] = load_f64(raw + 8 * i, swapped);

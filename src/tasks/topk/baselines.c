@@ -40,7 +40,7 @@ const cst_named *cst_topk_baseline_at(size_t index) {
 
 typedef struct greedy_job {
     const cst_view *view;
-    float *told;           /* [members][rows]: probability of the label */
+    float *told;           /* [rows][members]: probability of the label */
     const int32_t *counts; /* [members]: how often each was taken */
 } greedy_job;
 
@@ -52,7 +52,7 @@ static cst_status told_block(cst_context *context, void *user, int64_t block) {
     for (int32_t k = 0; k < job->view->members; k++) {
         CST_TRY(cst_rows_read(context, &rows, k));
         for (int64_t i = 0; i < rows.count; i++)
-            job->told[k * job->view->rows + rows.first + i] =
+            job->told[(rows.first + i) * job->view->members + k] =
                 (float)exp(cst_topk_label_log(job->view, cst_rows_at(&rows, i), rows.first + i));
     }
     return CST_OK;
@@ -67,10 +67,10 @@ static cst_status greedy_block(cst_context *context, void *user, int64_t block, 
     for (int64_t i = first; i < first + cst_block_size(view->rows, block); i++) {
         double taken = 0;
         for (int32_t k = 0; k < view->members; k++)
-            taken += job->counts[k] * (double)job->told[k * view->rows + i];
+            taken += job->counts[k] * (double)job->told[i * view->members + k];
         for (int32_t k = 0; k < view->members; k++)
             sum[k] -= cst_view_weight(view, i) *
-                      log(fmax(taken + (double)job->told[k * view->rows + i], 1e-300));
+                      log(fmax(taken + (double)job->told[i * view->members + k], 1e-300));
     }
     return CST_OK;
 }
@@ -86,7 +86,8 @@ static cst_status greedy(cst_context *context, const cst_view *view, double *wei
     CST_NEW(context, scope, double, sum, view->members);
     CST_NEW(context, scope, float, told, (size_t)view->members *(size_t)view->rows);
     greedy_job job = {view, told, counts};
-    CST_TRY(cst_parallel_for(context, cst_block_count(view->rows), told_block, &job));
+    const cst_share filled = cst_share_rows(told, view->rows, (size_t)view->members * sizeof *told);
+    CST_TRY(cst_parallel_fill(context, cst_block_count(view->rows), told_block, &job, &filled, 1));
     for (int32_t r = 0; r < GREEDY_ROUNDS; r++) {
         int32_t best = 0;
         CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
@@ -138,7 +139,7 @@ static cst_status scale_block(cst_context *context, void *user, int64_t block, d
 /* Newton, with steps that at most double or halve the power. */
 static cst_status scale(cst_context *context, const cst_view *view, const double *weights,
                         double *temperature) {
-    scale_job job = {view, {weights, true, 1}};
+    scale_job job = {view, {weights, true, 1, NULL}};
     double sum[2];
     for (int s = 0; s < STEPS_MAX; s++) {
         CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), 2, scale_block, &job, sum));
@@ -170,7 +171,7 @@ static cst_status fit_weights(cst_context *context, const topk_baseline *baselin
     for (int32_t k = 0; baseline->mix == MIX_AVERAGE && k < members; k++)
         weights[k] = 1 / (double)members;
     if (baseline->mix == MIX_BEST) {
-        CST_TRY(cst_topk_risks(context, rows->view, risk));
+        CST_TRY(cst_topk_risks(context, rows->view, NULL, 1, risk));
         for (int32_t k = 1; k < members; k++)
             best = risk[k] < risk[best] ? k : best;
         weights[best] = 1;

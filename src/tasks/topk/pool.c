@@ -23,7 +23,8 @@ static size_t sums_of(size_t k) {
 typedef struct pass {
     const cst_topk_rows *rows;
     const cst_topk_fit *fits;
-    const bool *done; /* [count] */
+    const bool *done;    /* [count] */
+    const int32_t *like; /* [count]: the first fit at the same place */
     int32_t count;
 } pass;
 
@@ -33,6 +34,7 @@ typedef struct scratch {
     double *mean;  /* [K] */
     double *share; /* [U] */
     double *dense; /* [U][width]: excesses of likely classes */
+    double *sum;   /* sums of this row, for fits at the same place */
 } scratch;
 
 /* Adds sum_u share_u dense_u dense_u' to the Hessian. */
@@ -92,6 +94,24 @@ static void add_row(cst_topk_reader *r, const double *weights, double weight, sc
             slope[row->member[a]] -= weight * row->excess[a];
 }
 
+/* Adds a row to all fits at the place of fit f that it is not left out of. */
+static void add_fits(cst_topk_reader *r, const pass *p, int32_t f, int32_t fold, double weight,
+                     scratch *own, double *sum) {
+    size_t width = sums_of((size_t)r->view->members);
+    bool made = false;
+    for (int32_t g = f; g < p->count; g++) {
+        if (p->done[g] || p->like[g] != f || p->fits[g].fold == fold)
+            continue;
+        if (!made) {
+            memset(own->sum, 0, width * sizeof *own->sum);
+            add_row(r, p->fits[f].weights, weight, own, own->sum);
+            made = true;
+        }
+        for (size_t j = 0; j < width; j++)
+            sum[(size_t)g * width + j] += own->sum[j];
+    }
+}
+
 static cst_status pass_block(cst_context *context, void *user, int64_t block, double *sum) {
     const pass *p = user;
     const cst_topk_rows *rows = p->rows;
@@ -103,6 +123,7 @@ static cst_status pass_block(cst_context *context, void *user, int64_t block, do
     CST_TAKE(context, scope, own.mean, k);
     CST_TAKE(context, scope, own.share, listed);
     CST_TAKE(context, scope, own.dense, listed * own.width);
+    CST_TAKE(context, scope, own.sum, sums_of(k));
     CST_TRY(cst_topk_reader_take(context, scope, rows->view, &r));
     CST_TRY(cst_topk_reader_block(context, &r, block));
     for (int64_t i = 0; i < r.count; i++) {
@@ -110,8 +131,8 @@ static cst_status pass_block(cst_context *context, void *user, int64_t block, do
         double weight = cst_view_weight(rows->view, r.first + i);
         cst_topk_reader_row(&r, i);
         for (int32_t f = 0; f < p->count; f++)
-            if (!p->done[f] && p->fits[f].fold != fold)
-                add_row(&r, p->fits[f].weights, weight, &own, sum + (size_t)f * sums_of(k));
+            if (!p->done[f] && p->like[f] == f)
+                add_fits(&r, p, f, fold, weight, &own, sum);
     }
     return CST_OK;
 }
@@ -153,23 +174,33 @@ static void penalise(const cst_topk_rows *rows, const cst_topk_fit *fit, double 
     }
 }
 
-/* The step of a fit, of [K] with 0 for those that have no weight, and what it is to gain. */
+static bool has(const cst_topk_fit *fit, size_t a) {
+    return !fit->in || fit->in[a];
+}
+
+/* The step of a fit, [K], to the least of the quadratic among weights of its members alone, and
+ * what it is to gain: all, where it begins with weights of others. */
 static cst_status solve(cst_context *context, const cst_topk_fit *fit, size_t k, const double *sum,
                         double *step, double *gain) {
+    const double *hessian = sum + 1 + k;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, factor, k *k);
     *gain = 0;
     for (size_t a = 0; a < k; a++) {
-        bool in = !fit->in || fit->in[a];
-        step[a] = in ? -sum[1 + a] : 0;
-        for (size_t b = 0; b <= a; b++)
-            factor[a * k + b] =
-                in && (!fit->in || fit->in[b]) ? sum[1 + k + a * k + b] : (double)(a == b);
+        step[a] = has(fit, a) ? -sum[1 + a] : -fit->weights[a];
+        for (size_t b = 0; b <= a; b++) {
+            bool both = has(fit, a) && has(fit, b);
+            factor[a * k + b] = both ? hessian[a * k + b] : (double)(a == b);
+            if (has(fit, a) && !has(fit, b))
+                step[a] += hessian[a * k + b] * fit->weights[b];
+            if (has(fit, b) && !has(fit, a))
+                step[b] += hessian[a * k + b] * fit->weights[a];
+        }
     }
     CST_TRY(cst_cholesky(context, (int64_t)k, factor));
     cst_cholesky_solve((int64_t)k, factor, step);
     for (size_t a = 0; a < k; a++)
-        *gain -= sum[1 + a] * step[a] / 2;
+        *gain -= has(fit, a) ? sum[1 + a] * step[a] / 2 : fit->weights[a] != 0 ? -INFINITY : 0;
     return CST_OK;
 }
 
@@ -179,9 +210,9 @@ static cst_status move(cst_context *context, const cst_topk_rows *rows, cst_topk
                        double *sum, double *before, double *step, bool *done) {
     size_t k = (size_t)rows->view->members;
     double gain = 0;
+    double size = 0;
     penalise(rows, fit, sum);
     if (!isnan(*before) && !(*sum <= *before + 1e-12 * fabs(*before))) { /* too far */
-        double size = 0;
         for (size_t a = 0; a < k; a++) {
             step[a] /= 2;
             size = fmax(size, fabs(step[a]));
@@ -191,15 +222,30 @@ static cst_status move(cst_context *context, const cst_topk_rows *rows, cst_topk
         return CST_OK;
     }
     CST_TRY(solve(context, fit, k, sum, step, &gain));
-    *before = *sum;
+    *before = isinf(gain) ? INFINITY : *sum;
     memcpy(before + 1, fit->weights, k * sizeof *before);
-    for (size_t a = 0; a < k; a++)
-        fit->weights[a] += step[a];
+    for (size_t a = 0; a < k; a++) {
+        fit->weights[a] = has(fit, a) ? fit->weights[a] + step[a] : 0;
+        size = fmax(size, fabs(step[a]));
+    }
     for (size_t a = 0; fit->hessian && a < k; a++)
         for (size_t b = 0; b <= a; b++)
             fit->hessian[a * k + b] = fit->hessian[b * k + a] = sum[1 + k + a * k + b];
-    *done = gain < rows->enough;
+    /* what is left to gain goes with the square of the step; so many rows say no more */
+    double left = gain * fmin(100 * size * size, 1);
+    *done =
+        gain < rows->enough || left < 1e-18 * (double)rows->view->rows * (double)rows->view->rows;
     return CST_OK;
+}
+
+static void find_like(const pass *p, size_t k, int32_t *like) {
+    for (int32_t f = 0; f < p->count; f++) {
+        int32_t g = 0;
+        while (g < f && (p->done[g] || memcmp(p->fits[g].weights, p->fits[f].weights,
+                                              k * sizeof *p->fits[f].weights) != 0))
+            g++;
+        like[f] = g;
+    }
 }
 
 cst_status cst_topk_fit_all(cst_context *context, const cst_topk_rows *rows, cst_topk_fit *fits,
@@ -209,13 +255,15 @@ cst_status cst_topk_fit_all(cst_context *context, const cst_topk_rows *rows, cst
     int32_t left = count;
     CST_SCOPE(scope);
     CST_NEW(context, scope, bool, done, all);
+    CST_NEW(context, scope, int32_t, like, all);
     CST_NEW(context, scope, double, sums, all *sums_of(k));
     CST_NEW(context, scope, double, before, all *(1 + k));
     CST_NEW(context, scope, double, step, all *k);
-    pass p = {rows, fits, done, count};
+    pass p = {rows, fits, done, like, count};
     for (size_t f = 0; f < all; f++)
         before[f * (1 + k)] = NAN;
     for (int s = 0; left > 0 && s < STEPS_MAX; s++) {
+        find_like(&p, k, like);
         CST_TRY(cst_reduce_blocks(context, cst_block_count(rows->view->rows), all * sums_of(k),
                                   pass_block, &p, sums));
         for (size_t f = 0; f < all; f++) {
@@ -253,7 +301,7 @@ static cst_status losses_block(cst_context *context, void *user, int64_t block) 
         cst_topk_reader_row(&r, i);
         for (int32_t m = 0; m < job->count; m++) {
             double other = 0;
-            const cst_topk_mix mix = {mixes + m * view->members, job->linear, 1};
+            const cst_topk_mix mix = {mixes + m * view->members, job->linear, 1, NULL};
             job->losses[m * view->rows + row] =
                 -cst_view_weight(view, row) * cst_topk_mixed(&r, &mix, &other);
         }

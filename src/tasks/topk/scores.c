@@ -2,6 +2,7 @@
  * docs/topk.md#scores. */
 #include "tasks/topk/topk.h"
 
+#include "core/wide.h"
 #include "stats/resample.h"
 
 #include <math.h>
@@ -14,33 +15,63 @@ double cst_topk_label_log(const cst_view *view, const float *row, int64_t at) {
     float class = (float)cst_view_label(view, at);
     double all = view->listed_of;
     double label = 0;
-    for (size_t j = 0; j < listed && row[j] >= 0; j++) {
-        all += expm1((double)row[listed + j]);
-        label = row[j] >= class && row[j] <= class ? (double)row[listed + j] : label;
+    double above[64]; /* of so many at a time */
+    for (size_t j = 0; j < listed && row[j] >= 0; j += 64) {
+        int64_t part = 0;
+        for (size_t l = j; part < 64 && l < listed && row[l] >= 0; l++) {
+            above[part++] = (double)row[listed + l];
+            label = row[l] >= class && row[l] <= class ? (double)row[listed + l] : label;
+        }
+        cst_exp_f64(part, above, above);
+        for (int64_t l = 0; l < part; l++)
+            all += above[l] - 1;
     }
     return label - log(all);
 }
 
+typedef struct risk_job {
+    const cst_view *view;
+    const int32_t *folds;
+} risk_job;
+
 static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
-    const cst_view *view = user;
+    const risk_job *job = user;
+    const cst_view *view = job->view;
     cst_rows rows;
     CST_SCOPE(scope);
     CST_TRY(cst_rows_open(context, scope, view, block, &rows));
     for (int32_t k = 0; k < view->members; k++) {
         CST_TRY(cst_rows_read(context, &rows, k));
-        for (int64_t i = 0; i < rows.count; i++)
-            sum[k] -= cst_view_weight(view, rows.first + i) *
-                      cst_topk_label_log(view, cst_rows_at(&rows, i), rows.first + i);
+        for (int64_t i = 0; i < rows.count; i++) {
+            int64_t at = rows.first + i;
+            double weight = cst_view_weight(view, at);
+            double *to = sum + (job->folds ? job->folds[at] : 0) * (view->members + 1);
+            to[k] -= weight * cst_topk_label_log(view, cst_rows_at(&rows, i), at);
+            to[view->members] += k == 0 ? weight : 0;
+        }
     }
     return CST_OK;
 }
 
-cst_status cst_topk_risks(cst_context *context, const cst_view *view, double *risk) {
-    double rows = cst_view_weight_sum(view);
-    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
-                              risk_block, (void *)(uintptr_t)view, risk));
-    for (int32_t k = 0; k < view->members; k++)
-        risk[k] /= rows;
+cst_status cst_topk_risks(cst_context *context, const cst_view *view, const int32_t *folds,
+                          int32_t count, double *risk) {
+    size_t k = (size_t)view->members;
+    risk_job job = {view, folds};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, (k + 1) * (size_t)count);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (k + 1) * (size_t)count,
+                              risk_block, &job, sum));
+    for (int32_t f = 0; f < count; f++)
+        for (size_t a = 0; a < k; a++) {
+            double loss = 0;
+            double rows = 0;
+            for (int32_t g = 0; g < count; g++) {
+                bool in = g != f || !folds;
+                loss += in ? sum[(size_t)g * (k + 1) + a] : 0;
+                rows += in ? sum[(size_t)g * (k + 1) + k] : 0;
+            }
+            risk[(size_t)f * k + a] = loss / rows;
+        }
     return CST_OK;
 }
 

@@ -100,7 +100,10 @@ cst_status cst_topk_widen(cst_context *context, cst_scope *scope, const cst_view
 
 static cst_status prepare(cst_context *context, cst_scope *scope, cst_run *run, cst_stages *out) {
     CST_NEW(context, scope, cst_view, wide, 1);
-    CST_TRY(cst_topk_risks(context, run->view, out->risk));
+    if (run->own) /* found with those of other folds */
+        memcpy(out->risk, run->own, (size_t)run->view->members * sizeof *out->risk);
+    else
+        CST_TRY(cst_topk_risks(context, run->view, NULL, 1, out->risk));
     CST_TRY(cst_topk_widen(context, scope, run->view, wide));
     run->own = wide;
     return cst_pearson(context, wide, out->pearson);
@@ -113,9 +116,11 @@ static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *
 /* ---- sets of members on a part of the rows ---- */
 
 typedef struct part {
-    cst_some_rows some;
-    cst_view view; /* of `members` */
+    cst_view view; /* of `members`, in memory */
     cst_topk_rows rows;
+    const int64_t *position; /* [view.rows] */
+    float **data;            /* [members] */
+    const cst_view *whole;
 } part;
 
 static cst_topk_rows rows_of(const cst_run *run, const cst_view *view, const int32_t *folds) {
@@ -123,21 +128,46 @@ static cst_topk_rows rows_of(const cst_run *run, const cst_view *view, const int
                            CST_TOPK_ENOUGH};
 }
 
-/* At most `most` rows, with members [count] (NULL: all). */
+static cst_status gather_member(cst_context *context, void *user, int64_t member) {
+    const part *p = user;
+    return cst_view_gather(context, p->whole, (int32_t)member, p->position, p->view.rows,
+                           p->data[member]);
+}
+
+/* At most `most` rows, with members [count]. */
 static cst_status part_take(cst_context *context, cst_scope *scope, const cst_run *run,
                             const int32_t *members, int32_t count, int64_t most, part *out) {
     int64_t *position;
     int64_t rows = 0;
-    CST_TRY(spread_rows(context, scope, run->view->rows, most, &position, &rows));
-    CST_TRY(cst_some_rows_take(context, scope, run->view, run->folds, position, rows, &out->some));
-    out->view = out->some.view;
-    if (members) {
-        CST_NEW(context, scope, const float *, pointers, count);
-        out->view = cst_view_members(&out->some.view, members, count, pointers);
+    CST_SCOPE(own);
+    CST_TRY(spread_rows(context, own, run->view->rows, most, &position, &rows));
+    CST_NEW(context, own, const float *, pointers, count);
+    CST_NEW(context, scope, float *, data, count);
+    CST_NEW(context, scope, int32_t, labels, rows);
+    CST_NEW(context, scope, int32_t, folds, rows);
+    CST_NEW(context, scope, double, weights, rows);
+    const cst_view whole = cst_view_members(run->view, members, count, pointers);
+    for (int32_t k = 0; k < count; k++)
+        CST_TAKE(context, scope, data[k], (size_t)rows * (size_t)whole.classes);
+    for (int64_t i = 0; i < rows; i++) {
+        labels[i] = cst_view_label(&whole, position[i]);
+        folds[i] = run->folds[position[i]];
+        weights[i] = cst_view_weight(&whole, position[i]);
     }
-    out->rows = rows_of(run, &out->view, out->some.folds);
+    out->view = (cst_view){.rows = rows,
+                           .classes = whole.classes,
+                           .members = count,
+                           .data = (const float *const *)data,
+                           .labels = labels,
+                           .listed_of = whole.listed_of,
+                           .weights = weights,
+                           .weight_scale = 1};
+    out->position = position;
+    out->data = data;
+    out->whole = &whole;
+    out->rows = rows_of(run, &out->view, folds);
     out->rows.enough = PART_ENOUGH;
-    return CST_OK;
+    return cst_parallel_for(context, count, gather_member, out);
 }
 
 static int64_t fitted_rows(const cst_run *run, int32_t members) {
@@ -174,7 +204,10 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
     cst_projection_rule rule = cst_projection_rule_of(run, stages->cka.constant);
     part p;
     CST_SCOPE(scope);
-    CST_TRY(part_take(context, scope, run, NULL, 0, fitted_rows(run, count), &p));
+    CST_NEW(context, scope, int32_t, every, k);
+    for (int32_t a = 0; a < stages->members; a++)
+        every[a] = a;
+    CST_TRY(part_take(context, scope, run, every, stages->members, fitted_rows(run, count), &p));
     size_t all = (size_t)count * (size_t)run->fold_count;
     CST_NEW(context, scope, bool, in, all *k);
     CST_NEW(context, scope, double, weights, all *k);
@@ -203,28 +236,6 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
 
 /* ---- selection ---- */
 
-static cst_status take_sets(cst_context *context, cst_scope *scope, int32_t count, int32_t ***set) {
-    CST_TAKE(context, scope, *set, count);
-    for (int32_t s = 0; s < count; s++)
-        CST_TAKE(context, scope, (*set)[s], s + 1);
-    return CST_OK;
-}
-
-/* Where a fit of a set begins: the least of the quadratic of `fit`, [K], with those outside 0. */
-static cst_status begin_set(cst_context *context, const cst_topk_fit *fit, size_t k, const bool *in,
-                            double *weights) {
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, factor, k *k);
-    for (size_t a = 0; a < k; a++)
-        for (size_t b = 0; b < k; b++) {
-            factor[a * k + b] = in[a] && in[b] ? fit->hessian[a * k + b] : (double)(a == b);
-            weights[a] += in[a] ? fit->hessian[a * k + b] * fit->weights[b] : 0;
-        }
-    CST_TRY(cst_cholesky(context, (int64_t)k, factor));
-    cst_cholesky_solve((int64_t)k, factor, weights);
-    return CST_OK;
-}
-
 /* Sets along the path of each fold's fit, and of the last fit, which is of all rows. */
 static cst_status find_paths(cst_context *context, const cst_topk_fit *fits, int32_t folds,
                              int32_t count, const cst_select_options *options, bool *in,
@@ -236,24 +247,20 @@ static cst_status find_paths(cst_context *context, const cst_topk_fit *fits, int
             size_t at = ((size_t)f * k + s) * k;
             for (size_t j = 0; j <= s; j++)
                 in[at + (size_t)set[s][j]] = true;
-            CST_TRY(begin_set(context, &fits[f], k, in + at, weights + at));
+            memcpy(weights + at, fits[f].weights, k * sizeof *weights);
         }
     }
     return CST_OK;
 }
 
-/* The rule `distil`, whose blend this pool is, asks for no clear rise of the loss. */
 static cst_status choose(cst_context *context, const cst_run *run, const int32_t *members,
                          int32_t count, const cst_select_options *options, cst_selection *out,
                          cst_front *front) {
-    cst_select_options with = *options;
     size_t k = (size_t)count;
     int32_t folds = run->fold_count;
     size_t all = (size_t)folds * k;
     int32_t **set;
     part p;
-    if (with.rule == CST_SELECT_DISTIL)
-        with.rule = CST_SELECT_NON_INFERIOR;
     CST_SCOPE(scope);
     CST_TRY(part_take(context, scope, run, members, count, fitted_rows(run, count), &p));
     if (p.view.rows < run->view->rows && !run->settings->cka.quiet)
@@ -264,8 +271,7 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
     CST_NEW(context, scope, bool, in, all *k);
     CST_NEW(context, scope, double, weights, all *k);
     CST_NEW(context, scope, double, losses, k *(size_t)p.view.rows);
-    CST_NEW(context, scope, double, total, k + k * k);
-    CST_TRY(take_sets(context, scope, count, &set));
+    CST_TRY(cst_wald_sets(context, scope, count, &set));
     for (int32_t f = 0; f <= folds; f++) {
         fits[f] = (cst_topk_fit){.fold = f < folds ? f : -1,
                                  .weights = numbers + (size_t)f * k * (k + 1)};
@@ -276,21 +282,9 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
     for (int32_t f = 0; f < folds; f++)
         memcpy(fits[f].weights, fits[folds].weights, k * sizeof *fits[f].weights);
     CST_TRY(cst_topk_fit_all(context, &p.rows, fits, folds));
-    CST_TRY(find_paths(context, fits, folds, count, &with, in, weights, set));
+    CST_TRY(find_paths(context, fits, folds, count, options, in, weights, set));
     CST_TRY(judge_sets(context, &p.rows, in, count, weights, losses));
-    for (int64_t i = 0; i < p.view.rows; i++)
-        for (size_t s = 0; s < k; s++) {
-            double loss = losses[(int64_t)s * p.view.rows + i];
-            total[s] += loss;
-            for (size_t t = 0; t < k; t++)
-                total[k + s * k + t] += loss * losses[(int64_t)t * p.view.rows + i];
-        }
-    *out = (cst_selection){.members = count};
-    cst_status status = cst_selection_finish(context, &with, total, p.view.rows, set, out);
-    if (status != CST_OK)
-        cst_selection_free(context, out);
-    CST_TRY(status);
-    return front ? cst_front_make(context, NULL, 0, &with, out, front) : CST_OK;
+    return cst_wald_choose(context, options, losses, p.view.rows, count, set, out, front);
 }
 
 /* ---- the fit ---- */
@@ -342,18 +336,98 @@ static cst_status fit_members(cst_context *context, const cst_run *run, const in
     return out->model->blend ? CST_OK : CST_ERROR_MEMORY;
 }
 
-static cst_status complete(cst_context *context, const cst_run *run, cst_stages *out) {
-    (void)context;
-    (void)run;
-    (void)out; /* the fit's model is whole */
-    return CST_OK;
-}
-
 /* Outcomes, [rows][CST_TOPK_OUTCOME]. */
 static cst_status predict(cst_context *context, const cst_model *model, const cst_view *view,
                           float *const *out) {
     const cst_topk_mix mix = cst_topk_mix_of(model);
     return cst_topk_outcomes(context, view, &mix, out[0]);
+}
+
+/* ---- nested scores: the stages of every fold, and the fits of all folds in common passes ---- */
+
+typedef struct nested_job {
+    const cst_run *run;
+    const double *risk; /* [folds][members]: without the fold */
+    bool *in;           /* [folds][members] */
+} nested_job;
+
+/* A model of the average, where only the members of a fit are asked for. */
+static cst_status fit_none(cst_context *context, const cst_run *run, const int32_t *members,
+                           int32_t count, bool losses, cst_meta_fit *out) {
+    (void)members;
+    (void)losses;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, weights, count);
+    for (int32_t j = 0; j < count; j++)
+        weights[j] = 1 / (double)count;
+    return cst_topk_model(context, run->view->listed_of, NULL, count, weights, false, 1,
+                          &out->model);
+}
+
+static cst_status choose_fold(cst_context *context, void *user, const cst_fold_rows *rows) {
+    const nested_job *job = user;
+    size_t members = (size_t)job->run->view->members;
+    cst_family family = cst_topk_family;
+    cst_settings settings = *job->run->settings;
+    cst_run run = *job->run;
+    cst_stages stages = {0};
+    family.fit = fit_none;
+    settings.cka.quiet = true;
+    run.family = &family;
+    run.settings = &settings;
+    run.view = &rows->inside.view;
+    run.folds = rows->inside.folds;
+    run.fold_count = rows->inside.fold_count;
+    run.own = job->risk + (size_t)rows->fold * members;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_stages, &stages);
+    CST_TRY(cst_stages_run(context, &run, &stages));
+    for (int32_t j = 0; j < stages.kept_count; j++)
+        job->in[(size_t)rows->fold * members + (size_t)stages.kept[j]] = true;
+    return CST_OK;
+}
+
+static cst_status nested(cst_context *context, const cst_run *run, float *held) {
+    const cst_stages *stages = run->whole;
+    const cst_view even = cst_view_even(run->view);
+    const cst_training source = {.view = *run->view,
+                                 .folds = (int32_t *)(uintptr_t)run->folds, /* only looked at */
+                                 .fold_count = run->fold_count};
+    size_t k = (size_t)even.members;
+    size_t folds = (size_t)run->fold_count;
+    int32_t count = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, numbers, folds *k); /* risks, then weights */
+    CST_NEW(context, scope, bool, in, folds *k);
+    CST_NEW(context, scope, int32_t, members, k);
+    CST_NEW(context, scope, const float *, pointers, k);
+    CST_NEW(context, scope, cst_topk_fit, fits, folds);
+    CST_TRY(cst_topk_risks(context, &even, run->folds, run->fold_count, numbers));
+    nested_job job = {run, numbers, in};
+    CST_TRY(cst_nested_run(context, &source, run->settings->seed, choose_fold, &job, NULL, 0));
+    for (size_t a = 0; a < k; a++) { /* those that some fit has */
+        bool used = stages->reason[a] == CST_REASON_KEPT;
+        for (size_t f = 0; f < folds; f++)
+            used = used || in[f * k + a];
+        if (used)
+            members[count++] = (int32_t)a;
+    }
+    const cst_view view = cst_view_members(&even, members, count, pointers);
+    const cst_topk_rows rows = rows_of(run, &view, run->folds);
+    for (size_t f = 0; f < folds; f++) {
+        size_t at = f * (size_t)count;
+        fits[f] = (cst_topk_fit){.fold = (int32_t)f, .in = in + at, .weights = numbers + at};
+        for (int32_t j = 0; j < count; j++) {
+            in[at + (size_t)j] = in[f * k + (size_t)members[j]];
+            fits[f].weights[j] = 0;
+            for (int32_t l = 0; l < stages->kept_count; l++)
+                if (stages->kept[l] == members[j])
+                    fits[f].weights[j] = stages->fit.model->learner->weights[l];
+        }
+    }
+    CST_TRY(cst_topk_fit_all(context, &rows, fits, run->fold_count));
+    const cst_topk_mix mix = {.weights = numbers, .folds = run->folds};
+    return cst_topk_outcomes(context, &view, &mix, held);
 }
 
 /* ---- a fit of a split ---- */
@@ -379,12 +453,6 @@ cst_status cst_topk_check_options(cst_context *context, const cst_options *optio
     return cst_check_foreign(context, options, "topk", is_foreign, "");
 }
 
-static cst_status ready(cst_context *context, cst_fit_job *job) {
-    (void)context;
-    (void)job;
-    return CST_OK;
-}
-
 static cst_status label(cst_context *context, cst_fit_job *job) {
     return cst_fit_label_rows(context, job->pool, job->facts.split, &job->source,
                               job->facts.options, NULL, job->stages.kept, job->stages.fit.model);
@@ -398,6 +466,7 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, float, held, (size_t)view->rows *CST_TOPK_OUTCOME);
     const cst_fold_result result = {held, CST_TOPK_OUTCOME};
+    run.whole = &job->stages;
     CST_TRY(cst_stages_nested(context, &run, NULL, &result, 1));
     CST_TRY(cst_topk_scores(context, view, held, oof));
     job->facts.oof = oof;
@@ -406,25 +475,18 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
 
 static cst_status measure(cst_context *context, cst_fit_job *job) {
     CST_NEW(context, job->scope, double, risk, job->source.view.members);
-    CST_TRY(cst_topk_risks(context, &job->source.view, risk));
+    if (job->stages.risk)
+        memcpy(risk, job->stages.risk, (size_t)job->source.view.members * sizeof *risk);
+    else
+        CST_TRY(cst_topk_risks(context, &job->source.view, NULL, 1, risk));
     job->facts.members = risk;
     return CST_OK;
 }
 
 /* ---- documents ---- */
 
-static void put_members(cst_report *report, const cst_pool *pool, const double *risk,
-                        const cst_reason *reason) {
-    json_t *list = cst_report_list(report, cst_report_root(report), "members");
-    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
-        json_t *member = cst_document_member(report, list, pool, k, reason);
-        cst_report_number(report, member, "nll", risk[k]);
-        cst_document_cost(report, member, pool, k);
-    }
-}
-
 static void put_kept(cst_report *report, const cst_fit_facts *facts) {
-    put_members(report, facts->pool, facts->members, facts->stages->reason);
+    cst_document_losses(report, facts->pool, "nll", facts->members, facts->stages->reason);
 }
 
 /* Weights and nested scores. */
@@ -448,7 +510,7 @@ static void put_own(cst_report *report, const cst_fit_facts *facts) {
 static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report *report) {
     cst_view wide;
     CST_TRY(measure(context, job));
-    put_members(report, job->pool, job->facts.members, NULL);
+    cst_document_losses(report, job->pool, "nll", job->facts.members, NULL);
     CST_TRY(cst_inspect_findings(context, job, report));
     CST_OWN(context, job->scope, cst_stages, &job->stages);
     CST_TRY(cst_stages_alloc(context, job->source.view.members, &job->stages));
@@ -470,10 +532,9 @@ const cst_family cst_topk_family = {
     .judge = judge,
     .choose = choose,
     .fit = fit_members,
-    .complete = complete,
     .predict = predict,
+    .nested = nested,
     .admit = admit,
-    .ready = ready,
     .label = label,
     .score = score,
     .measure = measure,

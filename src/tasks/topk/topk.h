@@ -13,7 +13,7 @@
 typedef struct cst_topk_fit {
     int32_t fold;    /* that is left out; -1: none */
     const bool *in;  /* [members]: those that may have a weight; NULL: all */
-    double *weights; /* [members] of the view */
+    double *weights; /* [members] of the view; others than those may have one at first */
     double *hessian; /* [members][members] at the end, penalties included; NULL: not wanted */
 } cst_topk_fit;
 
@@ -77,5 +77,8 @@ cst_status cst_topk_widen(cst_context *context, cst_scope *scope, const cst_view
 
 /* Log-probability of the label of a row [2 k] by its member alone. */
 double cst_topk_label_log(const cst_view *view, const float *row, int64_t at);
-/* Mean NLL of each member, [members]. */
-cst_status cst_topk_risks(cst_context *context, const cst_view *view, double *risk);
+/* Mean NLL of each member on all rows, [members]; of several folds [count] without each,
+ * [count][members].
+ */
+cst_status cst_topk_risks(cst_context *context, const cst_view *view, const int32_t *folds,
+                          int32_t count, double *risk);

@@ -157,7 +157,8 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
 
 /* What a log-linear pool of all members, with the prior of its evidence, says of every row. */
 static cst_status teach(cst_context *context, cst_scope *scope, const cst_run *run,
-                        const cst_view *view, cst_select_options *options) {
+                        const cst_some_rows *rows, const cst_view *view,
+                        cst_select_options *options) {
     cst_meta_fit fit = {0};
     float *told;
     CST_SCOPE(own);
@@ -170,22 +171,32 @@ static cst_status teach(cst_context *context, cst_scope *scope, const cst_run *r
     if (settings.prior_cv)
         settings.loglinear.evidence = view->classes <= CST_COMPACT_CLASSES;
     settings.prior_cv = settings.share_cv = false;
-    CST_TRY(cst_meta_fit_run(context, view, run->folds, run->fold_count, &settings, false, &fit));
+    CST_TRY(cst_meta_fit_run(context, view, rows->folds, rows->fold_count, &settings, false, &fit));
     CST_TRY(cst_stack_predict(context, fit.model, view, told));
     options->targets = told;
     return CST_OK;
 }
 
+/* What members can say of one another is seen on so many rows, or where they have fewer numbers, on
+ * more. */
+static const int64_t TAUGHT_ROWS = 8192;
+static const int64_t TAUGHT_NUMBERS = (int64_t)1 << 24;
+
 static cst_status choose(cst_context *context, const cst_run *run, const int32_t *members,
                          int32_t count, const cst_select_options *options, cst_selection *out,
                          cst_front *front) {
+    cst_some_rows rows = {*run->view, run->folds, NULL, run->fold_count};
+    cst_select_options with = *options;
+    int64_t most = TAUGHT_NUMBERS / ((int64_t)count * run->view->classes);
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, count);
-    cst_view part = cst_view_members(run->view, members, count, pointers);
-    cst_select_options with = *options;
     if (options->rule == CST_SELECT_DISTIL)
-        CST_TRY(teach(context, scope, run, &part, &with));
-    return cst_select(context, &part, run->folds, run->fold_count, &with, out, front);
+        CST_TRY(cst_some_rows_thin(context, scope, &rows, most < TAUGHT_ROWS ? TAUGHT_ROWS : most,
+                                   &rows));
+    cst_view part = cst_view_members(&rows.view, members, count, pointers);
+    if (options->rule == CST_SELECT_DISTIL)
+        CST_TRY(teach(context, scope, run, &rows, &part, &with));
+    return cst_select(context, &part, rows.folds, rows.fold_count, &with, out, front);
 }
 
 static cst_status lead(cst_context *context, const cst_run *run, bool *leading) {

@@ -19,6 +19,11 @@ CST_OWNED(cst_standardised)
 /* Most classes of pools for which a preset blends whole methods. */
 static const int32_t WHOLE_CLASSES = 256;
 
+/* Of pools with so many rows and numbers a preset's whole methods are first fitted without one
+ * fold, and those that the blend does not need there are not fitted again. */
+static const int64_t TRIED_ROWS = 4096;
+static const int64_t TRIED_NUMBERS = (int64_t)1 << 23;
+
 /* ---- one fit on one set of rows ---- */
 
 /* The ridge's rule chooses `ridge`; with `cv` each l1 kind searches its own path. */
@@ -207,6 +212,7 @@ typedef struct crossfit {
      * each fold; NULL: the parts fit it */
     double *pool_loss;
     int32_t pool_at; /* its number among the learners of all rows */
+    part *lead;      /* where a whole method is fitted first; the other fits begin from there */
 } crossfit;
 
 /* With so many classes whole methods cost more than the pool, and their maps are noise. */
@@ -450,9 +456,9 @@ static cst_status fit_linear_parts(cst_context *context, crossfit *job) {
 
 /* ---- the log-linear pools and whole methods of every part ---- */
 
-/* The same learner fitted on all rows, which is done first. */
-static const cst_learner *learner_of_all(const crossfit *job, const cst_meta_spec *spec) {
-    const cst_meta_fit *fit = &job->parts[0].fit;
+/* The same learner where it is fitted first. */
+static const cst_learner *learner_of_lead(const crossfit *job, const cst_meta_spec *spec) {
+    const cst_meta_fit *fit = &job->lead->fit;
     int32_t m = 0;
     while (fit->name[m] != spec->name)
         m++;
@@ -465,8 +471,8 @@ static cst_status other_learners(cst_context *context, crossfit *job, part *p) {
         const cst_meta_spec *spec = job->spec[i];
         if (cst_meta_is_whole(spec))
             CST_TRY(fit_whole(context, spec, &p->rows, job->settings,
-                              all ? NULL : learner_of_all(job, spec), &p->fit));
-        else if (spec->kind == CST_LEARNER_LOGLINEAR && (all || !job->pool_loss)) {
+                              p == job->lead ? NULL : learner_of_lead(job, spec), &p->fit));
+        else if (spec->kind == CST_LEARNER_LOGLINEAR && (all ? p == job->lead : !job->pool_loss)) {
             if (all) /* the other parts run side by side and only read it */
                 job->pool_at = p->fit.learners;
             CST_TRY(fit_loglinear(context, spec, &p->rows, job->settings, job->pool_loss, &p->fit));
@@ -477,13 +483,90 @@ static cst_status other_learners(cst_context *context, crossfit *job, part *p) {
 
 static cst_status other_task(cst_context *context, void *user, int64_t task) {
     crossfit *job = user;
-    return other_learners(context, job, &job->parts[task + 1]);
+    part *p = &job->parts[task + 1];
+    return p == job->lead ? CST_OK : other_learners(context, job, p);
+}
+
+/* ---- which whole methods a blend needs ---- */
+
+/* Leaves of the whole methods, fitted without the first fold, those that its rows ask for. */
+static cst_status leave_unneeded(cst_context *context, crossfit *job) {
+    cst_meta_fit *fit = &job->lead->fit;
+    const cst_model *model = fit->model;
+    cst_learner *learner = fit->model->learner;
+    cst_some_rows rows;
+    int32_t whole = fit->learners;
+    int64_t count = 0;
+    unsigned dear = 0; /* more than a temperature of a mixture */
+    unsigned without = 0;
+    fit->model->learners = whole;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, position, job->view->rows);
+    CST_NEW(context, scope, int32_t, fold, job->view->rows);
+    for (int64_t i = 0; i < job->view->rows; i++)
+        if (job->folds[i] == 0 && !isnan(job->pool_loss[i]))
+            position[count++] = i;
+    CST_TRY(cst_some_rows_take(context, scope, job->view, job->folds, position, count, &rows));
+    CST_NEW(context, scope, float, truth, (size_t)count *(size_t)(whole + 1));
+    cst_heldout heldout = {.view = &rows.view,
+                           .folds = fold,
+                           .fold_count = 1,
+                           .models = &model,
+                           .learners = whole,
+                           .truth = truth};
+    CST_TRY(cst_heldout_run(context, &heldout));
+    for (int64_t i = 0; i < count; i++)
+        truth[whole * count + i] = (float)exp(-job->pool_loss[position[i]]);
+    for (int32_t m = 0; m < whole; m++)
+        if (job->spec[m + 1]->calibrator != CST_CALIBRATOR_TEMPERATURE)
+            dear |= 1U << m;
+    fit->learners++; /* the pool */
+    cst_status status = cst_unneeded_learners(context, &rows.view, &job->settings->blend, truth,
+                                              fit, dear, &without);
+    fit->learners = 0;
+    job->specs = 1;
+    for (int32_t m = 0; m < whole; m++) {
+        cst_learner moved = learner[m];
+        learner[m] = (cst_learner){0};
+        if (without >> m & 1U) {
+            cst_learner_free(&moved);
+            continue;
+        }
+        job->spec[job->specs++] = job->spec[m + 1];
+        fit->name[fit->learners] = fit->name[m];
+        learner[fit->learners++] = moved;
+    }
+    return status;
+}
+
+/* The pool of all rows, and the whole methods without the first fold, of which it chooses. */
+static cst_status try_learners(cst_context *context, crossfit *job) {
+    crossfit pool = *job;
+    pool.specs = 1;
+    job->lead = &job->parts[1];
+    CST_TRY(other_learners(context, &pool, &job->parts[0]));
+    cst_mute(context, true);
+    cst_status status = other_learners(context, job, job->lead);
+    CST_THEN(leave_unneeded(context, job));
+    cst_mute(context, false);
+    return status;
+}
+
+/* Whether the whole methods of a preset are so dear that it pays. */
+static bool tries_learners(const crossfit *job) {
+    const cst_view *view = job->view;
+    return job->pool_loss && job->specs > 2 && !job->settings->learners_chosen &&
+           !cst_meta_is_whole(job->spec[0]) && view->rows >= TRIED_ROWS &&
+           view->rows * view->classes * view->members >= TRIED_NUMBERS;
 }
 
 static cst_status fit_parts(cst_context *context, crossfit *job) {
     part *all = &job->parts[0];
+    job->lead = all;
     if (job->kinds)
         CST_TRY(fit_linear_parts(context, job));
+    if (tries_learners(job))
+        CST_TRY(try_learners(context, job));
     CST_TRY(other_learners(context, job, all));
     double start = cst_seconds();
     CST_TRY(cst_parallel_turns(context, job->count - 1, other_task, job));

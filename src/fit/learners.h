@@ -112,6 +112,13 @@ cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout);
 cst_status cst_choose_class_wise(cst_context *context, const cst_some_rows *judged,
                                  const float *truth, cst_meta_fit *fit);
 
+/* Bits of the learners that a blend of stacking can do without, by the results of cst_heldout_run:
+ * those of the dear ones (bits) that lower its loss by less than can be seen, then those without a
+ * weight. */
+cst_status cst_unneeded_learners(cst_context *context, const cst_view *view,
+                                 const cst_blend_options *options, const float *truth,
+                                 const cst_meta_fit *fit, unsigned dear, unsigned *without);
+
 /* judged: the rows of those results, with their folds. Weights of the learners from the results of
  * cst_heldout_run. moments, squares: NULL unless the rule reads them. */
 cst_status cst_blend_learners(cst_context *context, const cst_some_rows *judged,

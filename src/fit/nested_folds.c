@@ -74,6 +74,22 @@ cst_status cst_some_rows_take(cst_context *context, cst_scope *scope, const cst_
     return CST_OK;
 }
 
+cst_status cst_some_rows_thin(cst_context *context, cst_scope *scope, const cst_some_rows *rows,
+                              int64_t most, cst_some_rows *out) {
+    const cst_some_rows all = *rows;
+    int64_t *position = NULL;
+    int64_t count = 0;
+    *out = all;
+    if (all.view.rows <= most)
+        return CST_OK;
+    CST_TRY(
+        cst_thin_rows(context, all.view.rows, all.folds, all.fold_count, most, &position, &count));
+    CST_TRY(cst_scope_own(context, scope, cst_free, position));
+    CST_TRY(cst_some_rows_take(context, scope, &all.view, all.folds, position, count, out));
+    out->fold_count = all.fold_count;
+    return CST_OK;
+}
+
 /* ---- all folds ---- */
 
 typedef struct nested_job {

@@ -136,6 +136,10 @@ cst_status cst_some_rows_take(cst_context *context, cst_scope *scope, const cst_
                               const int32_t *folds, const int64_t *position, int64_t count,
                               cst_some_rows *out);
 
+/* About `most` of the rows, spread evenly over each fold; all where there are no more. */
+cst_status cst_some_rows_thin(cst_context *context, cst_scope *scope, const cst_some_rows *rows,
+                              int64_t most, cst_some_rows *out);
+
 /* What a function writes for each held row of a fold. */
 typedef struct cst_fold_result {
     float *rows; /* [rows of the source][width] */

@@ -3,6 +3,7 @@
 #include "fit/learners.h"
 
 #include "stats/samples.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <string.h>
@@ -44,19 +45,21 @@ static void leave_out_empty(cst_context *context, const cst_model *model, int32_
     }
 }
 
-/* Weights of stacking, with the prior on the pools of scaled members. Learners below the least
- * weight leave, but never the one with the most, and the rest is weighed again. */
+/* Weights of stacking without some learners (bits), with the prior on the pools of scaled members.
+ * Learners below the least weight leave, but never the one with the most, and the rest is weighed
+ * again. */
 static cst_status stack(cst_context *context, const cst_view *view,
                         const cst_blend_options *settings, const float *truth,
-                        const cst_meta_fit *fit, double *weights) {
+                        const cst_meta_fit *fit, unsigned without, double *weights) {
     size_t rows = (size_t)view->rows;
     int32_t place[CST_LEARNERS_MAX];
     double share[CST_LEARNERS_MAX];
-    int32_t count = fit->learners;
+    int32_t count = 0;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, left, (rows * (size_t)count));
-    for (int32_t m = 0; m < count; m++)
-        place[m] = m;
+    CST_NEW(context, scope, float, left, (rows * (size_t)fit->learners));
+    for (int32_t m = 0; m < fit->learners; m++)
+        if (!(without >> m & 1U))
+            place[count++] = m;
     for (bool stay = false; !stay;) {
         cst_blend_options options = *settings;
         options.favoured = 0;
@@ -87,6 +90,57 @@ static cst_status stack(cst_context *context, const cst_view *view,
     return CST_OK;
 }
 
+/* Losses of the blend [rows]. */
+static void blend_losses(const cst_view *view, const float *truth, const double *weights,
+                         int32_t learners, double *loss) {
+    for (int64_t i = 0; i < view->rows; i++) {
+        double p = 0;
+        for (int32_t m = 0; m < learners; m++)
+            p += weights[m] * (double)truth[m * view->rows + i];
+        loss[i] = -log(fmax(p, CST_NLL_FLOOR)) * cst_view_weight(view, i);
+    }
+}
+
+/* A dear learner is not needed if without it the blend's mean loss rises by less than one standard
+ * error and this share of it, or as good as nothing. */
+static const double NEEDED_SHARE = 1e-3;
+static const double NEEDED_LEAST = 1e-5;
+
+cst_status cst_unneeded_learners(cst_context *context, const cst_view *view,
+                                 const cst_blend_options *options, const float *truth,
+                                 const cst_meta_fit *fit, unsigned dear, unsigned *without) {
+    double weights[CST_LEARNERS_MAX];
+    double fewer[CST_LEARNERS_MAX];
+    double mean = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, loss, view->rows);
+    CST_NEW(context, scope, double, other, view->rows);
+    *without = 0;
+    CST_TRY(stack(context, view, options, truth, fit, 0, weights));
+    blend_losses(view, truth, weights, fit->learners, loss);
+    for (int64_t i = 0; i < view->rows; i++)
+        mean += loss[i] / (double)view->rows;
+    while (dear) {
+        int32_t next = -1; /* the one of least weight */
+        double se = 0;
+        for (int32_t m = 0; m < fit->learners; m++)
+            if (dear >> m & 1U && (next < 0 || weights[m] < weights[next]))
+                next = m;
+        dear &= ~(1U << next);
+        CST_TRY(stack(context, view, options, truth, fit, *without | 1U << next, fewer));
+        blend_losses(view, truth, fewer, fit->learners, other);
+        double rise = cst_paired_mean(other, loss, view->rows, &se);
+        if (rise > fmin(se, fmax(NEEDED_SHARE * mean, NEEDED_LEAST)))
+            continue;
+        *without |= 1U << next;
+        memcpy(weights, fewer, sizeof fewer);
+    }
+    for (int32_t m = 0; m < fit->learners; m++)
+        if (weights[m] <= 0)
+            *without |= 1U << m;
+    return CST_OK;
+}
+
 /* Losses of the blend [rows] by weights that are found without each row's fold. */
 static cst_status refit_without_folds(cst_context *context, const cst_some_rows *rows,
                                       const cst_blend_options *options, const float *truth,
@@ -104,7 +158,7 @@ static cst_status refit_without_folds(cst_context *context, const cst_some_rows 
             for (int64_t i = 0, to = 0; i < n; i++)
                 if (rows->folds[i] != f)
                     inside[m * in.rows + to++] = truth[m * n + i];
-        CST_TRY(stack(context, &in, options, inside, fit, weights));
+        CST_TRY(stack(context, &in, options, inside, fit, 0, weights));
         for (int64_t i = 0; i < n; i++) {
             double p = 0;
             for (int32_t m = 0; rows->folds[i] == f && m < fit->learners; m++)
@@ -289,7 +343,7 @@ cst_status cst_blend_learners(cst_context *context, const cst_some_rows *judged,
                                    .weighted = view,
                                    .moments = moments};
     CST_TRY(options->rule == CST_BLEND_STACKING
-                ? stack(context, view, options, truth, fit, weights)
+                ? stack(context, view, options, truth, fit, 0, weights)
                 : cst_blend_weights_from(context, &evidence, options, weights));
     if (options->rule == CST_BLEND_STACKING && fit->learners > 1)
         CST_TRY(keep_safe(context, judged, options, truth, fit, weights));

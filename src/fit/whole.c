@@ -58,24 +58,6 @@ CST_OWNED(cst_baseline_fit)
 CST_OWNED(cst_loglinear)
 CST_OWNED(cst_scaled)
 
-/* The rows that the method is fitted on. width: numbers of a row. */
-static cst_status take_part(cst_context *context, cst_scope *scope, const cst_some_rows *rows,
-                            int64_t width, cst_some_rows *out) {
-    int64_t most = NUMBERS_MAX / width;
-    int64_t count = 0;
-    int64_t *position = NULL;
-    *out = *rows;
-    most = most < ROWS_LEAST ? ROWS_LEAST : most;
-    if (rows->view.rows <= most)
-        return CST_OK;
-    CST_TRY(cst_thin_rows(context, rows->view.rows, rows->folds, rows->fold_count, most, &position,
-                          &count));
-    CST_TRY(cst_scope_own(context, scope, cst_free, position));
-    CST_TRY(cst_some_rows_take(context, scope, &rows->view, rows->folds, position, count, out));
-    out->fold_count = rows->fold_count;
-    return CST_OK;
-}
-
 /* The learner of a model of one method that reads every member, with its name and maps. */
 static cst_status take_learner(cst_context *context, const cst_meta_spec *spec, cst_model *model,
                                cst_calibrator *calibrator, cst_learner *out) {
@@ -210,9 +192,10 @@ cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const 
                          int32_t at, cst_learner *out) {
     cst_some_rows part;
     int64_t width = (int64_t)rows->view.classes * (spec->baseline ? 1 : rows->view.members);
+    int64_t most = NUMBERS_MAX / width;
     *out = (cst_learner){0};
     CST_SCOPE(scope);
-    CST_TRY(take_part(context, scope, rows, width, &part));
+    CST_TRY(cst_some_rows_thin(context, scope, rows, most < ROWS_LEAST ? ROWS_LEAST : most, &part));
     cst_status status =
         spec->baseline     ? fit_baseline(context, spec, &part, settings->seed, near, out)
         : spec->class_wise ? fit_class_wise(context, spec, &part, near, out)

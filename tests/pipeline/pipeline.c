@@ -393,6 +393,30 @@ static void same_bytes_for_any_threads(void **state) {
     }
 }
 
+/* Of a pool that knows half of the rows: one that knows the other half stays, a copy and one that
+ * knows nothing leave. */
+static void learners_that_add_nothing_leave(void **state) {
+    enum { MANY = 600, COPY = 1, NOTHING, POOL, LEARNERS };
+    static float truth[LEARNERS * MANY];
+    fixture *f = *state;
+    unsigned without = 0;
+    static cst_learner learner[LEARNERS];
+    cst_model model = {.learner = learner};
+    const cst_meta_fit fit = {.model = &model, .learners = LEARNERS};
+    const cst_view view = {.rows = MANY, .classes = CLASSES, .members = LEARNERS};
+    const cst_blend_options options = {.rule = CST_BLEND_STACKING, .least = 0.01};
+    for (int i = 0; i < MANY; i++) {
+        truth[i] = i % 2 ? 0.9F : 0.3F;
+        truth[COPY * MANY + i] = i % 2 ? 0.3F : 0.9F;
+        truth[NOTHING * MANY + i] = 0.05F;
+        truth[POOL * MANY + i] = i % 2 ? 0.3F : 0.9F;
+    }
+    assert_int_equal(cst_unneeded_learners(f->context, &view, &options, truth, &fit,
+                                           1U << 0 | 1U << COPY, &without),
+                     CST_OK);
+    assert_int_equal(without, 1U << COPY | 1U << NOTHING);
+}
+
 /* A penalty so large that lasso and elastic net lose every coefficient: they must not win the blend
  * for want of a determinant. */
 static void empty_learners_take_no_part(void **state) {
@@ -499,6 +523,7 @@ int suite_pipeline(void) {
         cmocka_unit_test(every_rule_blends),
         cmocka_unit_test(thresholds_are_found),
         cmocka_unit_test(same_bytes_for_any_threads),
+        cmocka_unit_test(learners_that_add_nothing_leave),
         cmocka_unit_test(empty_learners_take_no_part),
         cmocka_unit_test(groups_stay_together_inside),
         cmocka_unit_test(budgets_hold_together),

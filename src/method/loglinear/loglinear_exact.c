@@ -43,6 +43,7 @@ typedef struct crossfit_job {
     const int32_t *everyone; /* [members] */
     const choice *choices;   /* of one share, the table's */
     int32_t count;
+    int32_t first;      /* fold of the first task */
     cst_loglinear *fit; /* [folds]: the last one of each, from which the next begins */
     double *loss;       /* [count][rows] */
 } crossfit_job;
@@ -98,6 +99,7 @@ static cst_status fold_losses(cst_context *context, const crossfit_job *job,
 static cst_status crossfit_task(cst_context *context, void *user, int64_t task) {
     const crossfit_job *job = user;
     const cst_logtable *whole = job->table;
+    int32_t fold = job->first + (int32_t)task;
     cst_logtable table = {0};
     cst_logtable held = {0};
     int64_t held_rows = 0;
@@ -106,10 +108,10 @@ static cst_status crossfit_task(cst_context *context, void *user, int64_t task) 
     CST_OWN(context, scope, cst_logtable, &held);
     CST_NEW(context, scope, int64_t, rows, whole->rows);
     for (int64_t i = 0; i < whole->rows; i++)
-        if (job->folds[whole->position[i]] == task)
+        if (job->folds[whole->position[i]] == fold)
             rows[held_rows++] = i;
-    CST_TRY(cst_logtable_split(context, whole, job->folds, (int32_t)task, &table, &held));
-    return fold_losses(context, job, &table, &held, rows, &job->fit[task]);
+    CST_TRY(cst_logtable_split(context, whole, job->folds, fold, &table, &held));
+    return fold_losses(context, job, &table, &held, rows, &job->fit[fold]);
 }
 
 /* Where the first fit of every fold begins: about the optimum of all rows, first without biases,
@@ -151,7 +153,7 @@ static cst_status begin_folds(cst_context *context, const crossfit_job *job, int
 
 /* The choice of one share for all members, whose logs all folds read. */
 static cst_status crossfit_share(cst_context *context, const crossfit_job *priors,
-                                 const choice *chosen, int32_t fold_count, double *loss) {
+                                 const choice *chosen, int32_t folds, double *loss) {
     cst_compact remixed = {0};
     cst_logtable table = *priors->table;
     CST_SCOPE(scope);
@@ -167,7 +169,7 @@ static cst_status crossfit_share(cst_context *context, const crossfit_job *prior
     job.choices = chosen;
     job.count = 1;
     job.loss = loss;
-    return cst_parallel_long(context, fold_count, crossfit_task, &job);
+    return cst_parallel_long(context, folds, crossfit_task, &job);
 }
 
 /* ---- choices ---- */
@@ -210,29 +212,70 @@ static int32_t best_prior(const double *loss, int64_t rows, const choice *choice
     return clearly_best(loss, rows, 0, count, start);
 }
 
-/* Priors at the table's share, and other shares with the first of these priors. */
-static cst_status crossfit(cst_context *context, crossfit_job *job, int32_t priors, int32_t count,
-                           int32_t fold_count) {
-    CST_TRY(begin_folds(context, job, fold_count));
-    CST_TRY(cst_parallel_long(context, fold_count, crossfit_task, job));
-    for (int32_t g = priors; g < count; g++)
-        CST_TRY(crossfit_share(context, job, &job->choices[g], fold_count,
+/* Choices of a pool: priors at the table's share, then other shares with the first of these. */
+typedef struct candidates {
+    choice choice[CHOICES_MAX];
+    int32_t priors;
+    int32_t count;
+} candidates;
+
+/* So many rows and numbers in a table make it worth to look at one fold first. */
+static const int64_t LOOK_ROWS = 4096;
+static const double LOOK_NUMBERS = 1 << 23;
+
+static cst_status crossfit_folds(cst_context *context, crossfit_job *job, const candidates *all,
+                                 int32_t first, int32_t end) {
+    job->first = first;
+    job->count = all->priors;
+    CST_TRY(cst_parallel_long(context, end - first, crossfit_task, job));
+    for (int32_t g = all->priors; g < all->count; g++)
+        CST_TRY(crossfit_share(context, job, &all->choice[g], end - first,
                                job->loss + g * job->table->rows));
     return CST_OK;
+}
+
+/* Leaves those that are better than the first on the rows of the first fold. */
+static void keep_promising(const crossfit_job *job, candidates *all) {
+    int64_t rows = job->table->rows;
+    const candidates tried = *all;
+    *all = (candidates){0};
+    for (int32_t g = 0; g < tried.count; g++) {
+        double change = 0;
+        for (int64_t i = 0; i < rows; i++)
+            if (job->folds[job->table->position[i]] == 0)
+                change += job->loss[g * rows + i] - job->loss[i];
+        if (g > 0 && !(change < 0))
+            continue;
+        memmove(job->loss + all->count * rows, job->loss + g * rows,
+                (size_t)rows * sizeof *job->loss);
+        all->choice[all->count++] = tried.choice[g];
+        all->priors += g < tried.priors;
+    }
+}
+
+static cst_status crossfit(cst_context *context, crossfit_job *job, candidates *all,
+                           int32_t fold_count) {
+    const cst_logtable *table = job->table;
+    double numbers = (double)table->rows * (double)table->members * (double)table->classes;
+    int32_t first = table->rows >= LOOK_ROWS && numbers >= LOOK_NUMBERS && all->count > 1;
+    CST_TRY(begin_folds(context, job, fold_count));
+    if (first > 0) {
+        CST_TRY(crossfit_folds(context, job, all, 0, first));
+        keep_promising(job, all);
+    }
+    return crossfit_folds(context, job, all, first, fold_count);
 }
 
 cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
                                 const int32_t *folds, int32_t fold_count,
                                 const cst_loglinear_cv *cv, cst_loglinear_options *options,
                                 double *loss) {
-    choice choices[CHOICES_MAX];
+    candidates all = {.priors = 0};
     int64_t rows = table->rows;
-    int32_t priors = list_priors(table, cv, options, choices);
-    int32_t count = priors;
+    all.priors = all.count = list_priors(table, cv, options, all.choice);
     for (int g = 0; cv->share && g < SHARE_COUNT; g++)
-        choices[count++] = (choice){SHARES[g], choices[0].precision};
-    crossfit_job job = {
-        .table = table, .folds = folds, .options = options, .choices = choices, .count = priors};
+        all.choice[all.count++] = (choice){SHARES[g], all.choice[0].precision};
+    crossfit_job job = {.table = table, .folds = folds, .options = options, .choices = all.choice};
     CST_SCOPE(scope);
     CST_TAKE(context, scope, job.loss, rows * CHOICES_MAX);
     CST_TAKE(context, scope, job.fit, fold_count);
@@ -242,10 +285,10 @@ cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
     for (int32_t k = 0; k < table->members; k++)
         everyone[k] = k;
     job.everyone = everyone;
-    CST_TRY(crossfit(context, &job, priors, count, fold_count));
-    int32_t best = best_prior(job.loss, rows, choices, priors);
-    best = clearly_best(job.loss, rows, priors, count, best);
-    choose(&choices[best], options);
+    CST_TRY(crossfit(context, &job, &all, fold_count));
+    int32_t best = best_prior(job.loss, rows, all.choice, all.priors);
+    best = clearly_best(job.loss, rows, all.priors, all.count, best);
+    choose(&all.choice[best], options);
     if (loss)
         memcpy(loss, job.loss + best * rows, (size_t)rows * sizeof *loss);
     return CST_OK;

@@ -130,8 +130,8 @@ static double careful_distance(const double *a, const double *b, int64_t classes
     return sqrt(sum);
 }
 
-/* Puts values[low..end) below the pivot, or up to it, first; returns where the others begin. Without
- * branches, which a processor would guess wrong half of the time. */
+/* Puts values[low..end) below the pivot, or up to it, first; returns where the others begin.
+ * Without branches, which a processor would guess wrong half of the time. */
 static int64_t put_first(double *values, int64_t low, int64_t end, double pivot, bool equal) {
     for (int64_t i = low; i < end; i++) {
         double value = values[i];

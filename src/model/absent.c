@@ -153,9 +153,9 @@ static double shrink(double x, double threshold) {
     return x > threshold ? x - threshold : x < -threshold ? x + threshold : 0;
 }
 
-/* Coordinate descent from w. */
-static void descend(const cst_refit *refit, const cst_room *room, const double *matrix,
-                    const double *b, double *w) {
+/* Coordinate descent from w = 0; b becomes what is left of it. */
+static void descend(const cst_refit *refit, const cst_room *room, const double *matrix, double *b,
+                    double *w) {
     size_t n = (size_t)room->model.members;
     size_t most = SWEEP_PRODUCTS / (n * n) + FEW_SWEEPS; /* a service must not be kept waiting */
     most = most < SWEEPS ? most : SWEEPS;
@@ -163,15 +163,16 @@ static void descend(const cst_refit *refit, const cst_room *room, const double *
         double moved = 0;
         double largest = 0;
         for (size_t i = 0; i < n; i++) {
-            double rest = b[i];
-            double diagonal = matrix[i * n + i];
-            for (size_t j = 0; j < n; j++)
-                rest -= j == i ? 0 : matrix[i * n + j] * w[j];
-            double next = diagonal > 0 ? shrink(rest, refit->l1[room->place[i]]) / diagonal : 0;
-            next = refit->nonnegative ? fmax(next, 0) : next;
-            moved = fmax(moved, fabs(next - w[i]));
+            const double *row = matrix + i * n;
+            double goal = shrink(b[i] + row[i] * w[i], refit->l1[room->place[i]]);
+            double next = row[i] > 0 ? goal / row[i] : 0;
+            next = refit->nonnegative && !(next > 0) ? 0 : next;
+            double step = next - w[i];
+            for (size_t j = 0; step != 0 && j < n; j++)
+                b[j] -= row[j] * step;
             w[i] = next;
-            largest = fmax(largest, fabs(next));
+            moved = fabs(step) > moved ? fabs(step) : moved;
+            largest = fabs(next) > largest ? fabs(next) : largest;
         }
         if (!(moved > 1e-13 * largest))
             return;

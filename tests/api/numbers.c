@@ -19,7 +19,7 @@ static const edge EDGES[] = {
     COMPARED(constant_members),
     EDGE(a_constant_member),
     EDGE(identical_members),
-    EDGE(hundred_copies_and_two),
+    EDGE(forty_copies_and_two),
     EDGE(more_members_than_rows),
     REFUSED(one_row, EVERYBODY, "1 rows cannot be divided into 5 folds"),
     REFUSED(two_rows, EVERYBODY, "2 rows cannot be divided into 5 folds"),
@@ -112,15 +112,15 @@ static void noise_gets_no_weight(void **state) {
     free_case(&c);
 }
 
-/* Of a hundred copies one is kept, beside the two that are not copies. */
+/* Of forty copies one is kept, beside the two that are not copies. */
 static void copies_are_kept_once(void **state) {
     (void)state;
-    double weights[102];
+    double weights[42];
     int32_t kept = 0;
     int32_t copies = 0;
-    pool_case c = hundred_copies_and_two();
+    pool_case c = forty_copies_and_two();
     fit_weights(&c, "0", &kept, weights);
-    for (int32_t k = 0; k < 100; k++)
+    for (int32_t k = 0; k < 40; k++)
         copies += weights[k] != 0;
     assert_int_equal(copies, 1);
     assert_int_equal(kept, 3);

@@ -134,9 +134,9 @@ static inline pool_case identical_members(void) {
         copy_member(&c, 0, k);
     return c;
 }
-static inline pool_case hundred_copies_and_two(void) {
-    pool_case c = ordinary(102, 30, 3);
-    for (int32_t k = 1; k < 100; k++)
+static inline pool_case forty_copies_and_two(void) {
+    pool_case c = ordinary(42, 30, 3);
+    for (int32_t k = 1; k < 40; k++)
         copy_member(&c, 0, k);
     return c;
 }

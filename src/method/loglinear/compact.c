@@ -335,6 +335,7 @@ static void *take_part(cst_context *context, cst_scope *scope, size_t count, siz
 static void *lay(cst_context *context, void *from, size_t bytes, unsigned char **to) {
     void *at = *to;
     if (from && at) {
+        cst_trim(context); /* a segment is an eighth of the memory */
         memcpy(at, from, bytes);
         *to += bytes;
     }

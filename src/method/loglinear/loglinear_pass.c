@@ -96,24 +96,28 @@ CST_KERNEL(add_products,
         out[i] += a[i] * b[i];
 }
 
-/* Four products of one row of `a` with rows of `b` ([4][stride]); count: a multiple of LANES. */
+typedef double cst_wide __attribute__((vector_size(32)));
+
+/* Products of two rows of `a` with four of `b`, each of them `stride` long, a multiple of LANES. */
 CST_KERNEL(dots,
-           (const double *restrict a, const double *restrict b, int64_t stride, int64_t count,
+           (const double *restrict a, const double *restrict b, int64_t stride,
             double *restrict out),
-           (a, b, stride, count, out)) {
-    double lane[4][LANES] = {{0}};
-    for (int64_t i = 0; i < count; i += LANES) {
-        for (int l = 0; l < LANES; l++)
-            lane[0][l] += a[i + l] * b[i + l];
-        for (int l = 0; l < LANES; l++)
-            lane[1][l] += a[i + l] * b[stride + i + l];
-        for (int l = 0; l < LANES; l++)
-            lane[2][l] += a[i + l] * b[2 * stride + i + l];
-        for (int l = 0; l < LANES; l++)
-            lane[3][l] += a[i + l] * b[3 * stride + i + l];
+           (a, b, stride, out)) {
+    cst_wide sum[2][4] = {{{0}}};
+    for (int64_t i = 0; i < stride; i += LANES) {
+        cst_wide left[2];
+        for (int s = 0; s < 2; s++)
+            memcpy(&left[s], a + s * stride + i, sizeof left[s]);
+        for (int r = 0; r < 4; r++) {
+            cst_wide right;
+            memcpy(&right, b + r * stride + i, sizeof right);
+            sum[0][r] += left[0] * right;
+            sum[1][r] += left[1] * right;
+        }
     }
-    for (int r = 0; r < 4; r++)
-        out[r] = lanes_sum(lane[r]);
+    for (int x = 0; x < 8; x++)
+        out[x] = (sum[x / 4][x % 4][0] + sum[x / 4][x % 4][1]) +
+                 (sum[x / 4][x % 4][2] + sum[x / 4][x % 4][3]);
 }
 
 /* ---- kernels of one row of a sample; count: a multiple of WIDTH ---- */
@@ -128,7 +132,6 @@ enum { ROWS_A_TRIM = 16 };
 
 typedef float cst_eight __attribute__((vector_size(32)));
 typedef float cst_four __attribute__((vector_size(16)));
-typedef double cst_wide __attribute__((vector_size(32)));
 typedef double cst_wide_eight __attribute__((vector_size(64)));
 
 CST_WIDE_BODY widen(const float *x, cst_wide *out) {
@@ -677,19 +680,21 @@ static cst_status chunk_hessian(cst_context *context, const chunk *c, double *he
     int64_t d = c->pass->parameters;
     if (c->pass->count >= MANY)
         return cst_outer_f64(context, c->pass->count, stride, c->logs, stride, hessian, d);
-    for (int32_t j = 0; j < c->pass->count; j++) {
-        const double *scaled = c->scaled + j * stride;
-        double *to = hessian + j * d;
-        int32_t l = 0;
-        for (; l + 4 <= j + 1; l += 4) {
-            double four[4];
-            dots(scaled, c->logs + l * stride, stride, stride, four);
-            for (int r = 0; r < 4; r++)
-                to[l + r] += four[r];
+    int32_t count = c->pass->count;
+    for (int32_t j = 0; count < 4 && j < count; j++)
+        for (int32_t l = 0; l <= j; l++)
+            hessian[j * d + l] +=
+                cst_pass_dot(c->scaled + j * stride, c->logs + l * stride, stride);
+    for (int32_t j = 0; count >= 4 && j < count; j += 2)
+        for (int32_t l = 0; l <= j + 1; l += 4) {
+            int32_t row = j + 2 <= count ? j : count - 2; /* some twice, and added once */
+            int32_t column = l + 4 <= count ? l : count - 4;
+            double product[8];
+            dots(c->scaled + row * stride, c->logs + column * stride, stride, product);
+            for (int32_t x = 0; x < 8; x++)
+                if (row + x / 4 >= j && column + x % 4 >= l && column + x % 4 <= row + x / 4)
+                    hessian[(row + x / 4) * d + column + x % 4] += product[x];
         }
-        for (; l <= j; l++)
-            to[l] += cst_pass_dot(scaled, c->logs + l * stride, stride);
-    }
     return CST_OK;
 }
 

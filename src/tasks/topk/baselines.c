@@ -1,4 +1,4 @@
-/* Baselines of a comparison of lists, and losses of members. docs/topk.md#methods. */
+/* Baselines of a comparison of lists. docs/topk.md#methods. */
 #include "tasks/topk/topk.h"
 
 #include <math.h>
@@ -8,82 +8,32 @@ enum { GREEDY_ROUNDS = 25, STEPS_MAX = 30 };
 
 typedef enum topk_mix { MIX_BEST, MIX_AVERAGE, MIX_GREEDY, MIX_LOGLINEAR } topk_mix;
 
-struct cst_topk_baseline {
-    const char *name;
-    const char *definition;
+typedef struct topk_baseline {
+    cst_named named; /* the first, as others see it */
     topk_mix mix;
     bool scaled;
+} topk_baseline;
+
+static const topk_baseline BASELINES[] = {
+    {{"best-single", "the member with the lowest NLL"}, MIX_BEST, false},
+    {{"best-single+temperature", "the member with the lowest NLL, with a fitted temperature"},
+     MIX_BEST,
+     true},
+    {{"average", "the mean of the members' probabilities"}, MIX_AVERAGE, false},
+    {{"average+temperature", "the mean of the members' probabilities, with a fitted temperature"},
+     MIX_AVERAGE,
+     true},
+    {{"greedy",
+      "greedy selection with replacement that minimises the NLL of the mean, 25 rounds (Caruana et "
+      "al. 2004)"},
+     MIX_GREEDY,
+     false},
+    {{"greedy+temperature", "greedy, with a fitted temperature"}, MIX_GREEDY, true},
+    {{"log-linear", "the log-linear pool of all members"}, MIX_LOGLINEAR, false},
 };
 
-static const cst_topk_baseline BASELINES[] = {
-    {"best-single", "the member with the lowest NLL", MIX_BEST, false},
-    {"best-single+temperature", "the member with the lowest NLL, with a fitted temperature",
-     MIX_BEST, true},
-    {"average", "the mean of the members' probabilities", MIX_AVERAGE, false},
-    {"average+temperature", "the mean of the members' probabilities, with a fitted temperature",
-     MIX_AVERAGE, true},
-    {"greedy",
-     "greedy selection with replacement that minimises the NLL of the mean, 25 rounds (Caruana et "
-     "al. 2004)",
-     MIX_GREEDY, false},
-    {"greedy+temperature", "greedy, with a fitted temperature", MIX_GREEDY, true},
-    {"log-linear", "the log-linear pool of all members", MIX_LOGLINEAR, false},
-};
-
-const cst_topk_baseline *cst_topk_baseline_at(size_t index) {
-    return index < sizeof BASELINES / sizeof BASELINES[0] ? &BASELINES[index] : NULL;
-}
-
-const cst_topk_baseline *cst_topk_baseline_find(const char *name) {
-    for (size_t i = 0; cst_topk_baseline_at(i); i++)
-        if (strcmp(name, BASELINES[i].name) == 0)
-            return &BASELINES[i];
-    return NULL;
-}
-
-const char *cst_topk_baseline_name(const cst_topk_baseline *baseline) {
-    return baseline->name;
-}
-
-const char *cst_topk_baseline_definition(const cst_topk_baseline *baseline) {
-    return baseline->definition;
-}
-
-/* ---- losses of members ---- */
-
-double cst_topk_label_log(const cst_view *view, const float *row, int64_t at) {
-    size_t listed = (size_t)view->classes / 2;
-    float class = (float)cst_view_label(view, at);
-    double all = view->listed_of;
-    double label = 0;
-    for (size_t j = 0; j < listed && row[j] >= 0; j++) {
-        all += expm1((double)row[listed + j]);
-        label = row[j] >= class && row[j] <= class ? (double)row[listed + j] : label;
-    }
-    return label - log(all);
-}
-
-static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
-    const cst_view *view = user;
-    cst_rows rows;
-    CST_SCOPE(scope);
-    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
-    for (int32_t k = 0; k < view->members; k++) {
-        CST_TRY(cst_rows_read(context, &rows, k));
-        for (int64_t i = 0; i < rows.count; i++)
-            sum[k] -= cst_view_weight(view, rows.first + i) *
-                      cst_topk_label_log(view, cst_rows_at(&rows, i), rows.first + i);
-    }
-    return CST_OK;
-}
-
-cst_status cst_topk_risks(cst_context *context, const cst_view *view, double *risk) {
-    double rows = cst_view_weight_sum(view);
-    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
-                              risk_block, (void *)(uintptr_t)view, risk));
-    for (int32_t k = 0; k < view->members; k++)
-        risk[k] /= rows;
-    return CST_OK;
+const cst_named *cst_topk_baseline_at(size_t index) {
+    return index < sizeof BASELINES / sizeof BASELINES[0] ? &BASELINES[index].named : NULL;
 }
 
 /* ---- greedy ---- */
@@ -186,8 +136,9 @@ static cst_status scale_block(cst_context *context, void *user, int64_t block, d
 }
 
 /* Newton, with steps that at most double or halve the power. */
-static cst_status scale(cst_context *context, const cst_view *view, cst_topk_made *made) {
-    scale_job job = {view, {made->weights, true, 1}};
+static cst_status scale(cst_context *context, const cst_view *view, const double *weights,
+                        double *temperature) {
+    scale_job job = {view, {weights, true, 1}};
     double sum[2];
     for (int s = 0; s < STEPS_MAX; s++) {
         CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), 2, scale_block, &job, sum));
@@ -197,44 +148,55 @@ static cst_status scale(cst_context *context, const cst_view *view, cst_topk_mad
         if (fabs(job.mix.power - power) <= 1e-10 * power)
             break;
     }
-    made->temperature = 1 / job.mix.power;
+    *temperature = 1 / job.mix.power;
     return CST_OK;
 }
 
 /* ---- all of them ---- */
 
-/* The log-linear pool of all members, or of one. */
-static cst_status pool(cst_context *context, const cst_topk_rows *rows, const bool *in,
-                       cst_topk_made *out) {
-    cst_topk_fit fit = {.fold = -1, .in = in, .weights = out->weights};
-    out->linear = false;
-    cst_topk_begin(rows, &fit);
-    return cst_topk_fit_all(context, rows, &fit, 1);
-}
-
-cst_status cst_topk_baseline_fit(cst_context *context, const cst_topk_baseline *baseline,
-                                 const cst_topk_rows *rows, cst_topk_made *out) {
+/* Weights of all members; *linear: of probabilities, with a temperature. */
+static cst_status fit_weights(cst_context *context, const topk_baseline *baseline,
+                              const cst_topk_rows *rows, double *weights, bool *linear,
+                              double *temperature) {
     int32_t members = rows->view->members;
     int32_t best = 0;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, risk, members);
     CST_NEW(context, scope, bool, in, members);
-    out->linear = baseline->mix != MIX_LOGLINEAR;
-    out->temperature = 1;
-    if (baseline->mix == MIX_LOGLINEAR)
-        return pool(context, rows, NULL, out);
+    bool one = baseline->mix == MIX_BEST && baseline->scaled; /* its weight is 1/T */
+    *linear = baseline->mix != MIX_LOGLINEAR && !one;
     if (baseline->mix == MIX_GREEDY)
-        CST_TRY(greedy(context, rows->view, out->weights));
+        CST_TRY(greedy(context, rows->view, weights));
     for (int32_t k = 0; baseline->mix == MIX_AVERAGE && k < members; k++)
-        out->weights[k] = 1 / (double)members;
+        weights[k] = 1 / (double)members;
     if (baseline->mix == MIX_BEST) {
         CST_TRY(cst_topk_risks(context, rows->view, risk));
         for (int32_t k = 1; k < members; k++)
             best = risk[k] < risk[best] ? k : best;
-        out->weights[best] = 1;
+        weights[best] = 1;
         in[best] = true;
-        if (baseline->scaled)
-            return pool(context, rows, in, out);
     }
-    return baseline->scaled ? scale(context, rows->view, out) : CST_OK;
+    if (*linear)
+        return baseline->scaled ? scale(context, rows->view, weights, temperature) : CST_OK;
+    cst_topk_fit fit = {.fold = -1, .in = one ? in : NULL, .weights = weights};
+    cst_topk_begin(rows, &fit);
+    return cst_topk_fit_all(context, rows, &fit, 1);
+}
+
+cst_status cst_topk_baseline_fit(cst_context *context, const cst_named *baseline,
+                                 const cst_topk_rows *rows, cst_made_model *out) {
+    int32_t members = rows->view->members;
+    int32_t count = 0;
+    bool linear = false;
+    double temperature = 1;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, weights, members);
+    CST_NEW(context, scope, bool, uses, members);
+    CST_TRY(fit_weights(context, (const topk_baseline *)baseline, rows, weights, &linear,
+                        &temperature));
+    for (int32_t k = 0; k < members; k++)
+        uses[k] = weights[k] != 0;
+    CST_TRY(cst_members_used(context, uses, members, &out->kept, &count));
+    return cst_topk_model(context, rows->view->listed_of, out->kept, count, weights, linear,
+                          temperature, &out->model);
 }

@@ -1,10 +1,50 @@
-/* Scores of predictions of lists, and their intervals over groups of rows. docs/topk.md#scores. */
+/* Losses of members, scores of predictions of lists, and their intervals over groups of rows.
+ * docs/topk.md#scores. */
 #include "tasks/topk/topk.h"
 
 #include "stats/resample.h"
 
 #include <math.h>
 #include <string.h>
+
+/* ---- losses of members ---- */
+
+double cst_topk_label_log(const cst_view *view, const float *row, int64_t at) {
+    size_t listed = (size_t)view->classes / 2;
+    float class = (float)cst_view_label(view, at);
+    double all = view->listed_of;
+    double label = 0;
+    for (size_t j = 0; j < listed && row[j] >= 0; j++) {
+        all += expm1((double)row[listed + j]);
+        label = row[j] >= class && row[j] <= class ? (double)row[listed + j] : label;
+    }
+    return label - log(all);
+}
+
+static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const cst_view *view = user;
+    cst_rows rows;
+    CST_SCOPE(scope);
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    for (int32_t k = 0; k < view->members; k++) {
+        CST_TRY(cst_rows_read(context, &rows, k));
+        for (int64_t i = 0; i < rows.count; i++)
+            sum[k] -= cst_view_weight(view, rows.first + i) *
+                      cst_topk_label_log(view, cst_rows_at(&rows, i), rows.first + i);
+    }
+    return CST_OK;
+}
+
+cst_status cst_topk_risks(cst_context *context, const cst_view *view, double *risk) {
+    double rows = cst_view_weight_sum(view);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
+                              risk_block, (void *)(uintptr_t)view, risk));
+    for (int32_t k = 0; k < view->members; k++)
+        risk[k] /= rows;
+    return CST_OK;
+}
+
+/* ---- scores of predictions ---- */
 
 enum { BINS = 15, TOP = 5, UNITS = 20000 };
 
@@ -23,14 +63,14 @@ static void add_row(const float *outcome, double weight, double sum[SUMS + 1]) {
     sum[SUMS] += weight;
 }
 
-/* Scores from means; step: between the means. */
-static void take_scores(const double *mean, int64_t step, double out[CST_TOPK_SCORES]) {
+static void take_scores(const double *sum, double out[CST_TOPK_SCORES]) {
     double ece = 0;
+    double all = sum[SUMS];
     for (int b = 0; b < BINS; b++)
-        ece += fabs(mean[(BIN + b) * step]);
-    const double scores[CST_TOPK_SCORES] = {
-        mean[LOSS * step], exp(mean[LOSS * step]), mean[HIT * step], mean[HIT5 * step], ece,
-        mean[BRIER * step]};
+        ece += fabs(sum[BIN + b]);
+    const double scores[CST_TOPK_SCORES] = {sum[LOSS] / all, exp(sum[LOSS] / all),
+                                            sum[HIT] / all,  sum[HIT5] / all,
+                                            ece / all,       sum[BRIER] / all};
     memcpy(out, scores, sizeof scores);
 }
 
@@ -54,9 +94,7 @@ cst_status cst_topk_scores(cst_context *context, const cst_view *view, const flo
     double sum[SUMS + 1];
     CST_TRY(
         cst_reduce_blocks(context, cst_block_count(view->rows), SUMS + 1, scores_block, &job, sum));
-    for (int s = 0; s < SUMS; s++)
-        sum[s] /= sum[SUMS];
-    take_scores(sum, 1, out);
+    take_scores(sum, out);
     return CST_OK;
 }
 
@@ -93,71 +131,59 @@ cst_status cst_topk_units(cst_context *context, cst_scope *scope, const cst_view
     return CST_OK;
 }
 
-/* Scores of one method on the rows and on each resample: drawn [CST_TOPK_SCORES][resamples]. */
-static cst_status draw(cst_context *context, const cst_view *view, const int64_t *unit,
-                       int64_t units, const float *outcomes, int32_t resamples, uint64_t seed,
-                       double value[CST_TOPK_SCORES], double *drawn) {
-    cst_ratio ratios[SUMS];
-    double mean[SUMS];
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, sums, (SUMS + 1) * (size_t)units);
-    CST_NEW(context, scope, double, means, SUMS *(size_t)resamples);
-    for (int64_t i = 0; i < view->rows; i++) {
-        double one[SUMS + 1] = {0};
-        add_row(outcomes + i * CST_TOPK_OUTCOME, cst_view_weight(view, i), one);
+/* Sums of the units by method, [methods][units][SUMS + 1]. */
+typedef struct drawn_job {
+    const double *sums;
+    int64_t units;
+} drawn_job;
+
+/* sum [SUMS + 1][CST_LANES]. */
+CST_VECTOR_CLONES
+static void add_units(const double *unit, const unsigned char *count, int64_t units, double *sum) {
+    for (int64_t i = 0; i < units; i++, unit += SUMS + 1, count += CST_LANES)
         for (int s = 0; s <= SUMS; s++)
-            sums[s * units + unit[i]] += one[s];
+            for (int l = 0; l < CST_LANES; l++)
+                sum[s * CST_LANES + l] += count[l] * unit[s];
+}
+
+static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
+                    int64_t stride, double *out) {
+    const drawn_job *job = b->user;
+    (void)scratch;
+    for (int32_t m = 0; m < b->methods; m++) {
+        double sum[(SUMS + 1) * CST_LANES] = {0};
+        add_units(job->sums + m * job->units * (SUMS + 1), drawn->count, job->units, sum);
+        for (int64_t l = 0; l < lanes; l++) {
+            double one[SUMS + 1];
+            double scores[CST_TOPK_SCORES];
+            for (int s = 0; s <= SUMS; s++)
+                one[s] = sum[s * CST_LANES + l];
+            take_scores(one, scores);
+            for (int s = 0; s < CST_TOPK_SCORES; s++)
+                out[(m * CST_TOPK_SCORES + s) * stride + l] = scores[s];
+        }
     }
-    for (int s = 0; s < SUMS; s++)
-        ratios[s] = (cst_ratio){.numerator = sums + s * units, .denominator = sums + SUMS * units};
-    CST_TRY(cst_ratios_bootstrap(context, ratios, SUMS, units, resamples, seed, mean, means));
-    take_scores(mean, 1, value);
-    for (int32_t r = 0; r < resamples; r++) {
-        double one[CST_TOPK_SCORES];
-        take_scores(means + r, resamples, one);
-        for (int s = 0; s < CST_TOPK_SCORES; s++)
-            drawn[s * resamples + r] = one[s];
-    }
-    return CST_OK;
 }
 
 cst_status cst_topk_bootstrap(cst_context *context, const cst_view *view,
                               const float *const *outcomes, int32_t methods, int32_t reference,
-                              int32_t resamples, uint64_t seed, cst_interval *interval,
-                              cst_interval *difference, double *p) {
-    size_t cells = CST_TOPK_SCORES * (size_t)resamples;
+                              int32_t resamples, uint64_t seed, cst_intervals *out) {
     int64_t units = 0;
     int64_t *unit;
     CST_SCOPE(scope);
     CST_TRY(cst_topk_units(context, scope, view, &unit, &units));
-    CST_NEW(context, scope, double, drawn, cells *(size_t)methods);
-    CST_NEW(context, scope, double, apart, resamples);
-    CST_NEW(context, scope, double, value, CST_TOPK_SCORES *(size_t)methods);
+    CST_NEW(context, scope, double, sums, (SUMS + 1) * (size_t)units * (size_t)methods);
     for (int32_t m = 0; m < methods; m++)
-        CST_TRY(draw(context, view, unit, units, outcomes[m], resamples, seed,
-                     value + m * CST_TOPK_SCORES, drawn + (size_t)m * cells));
-    for (int32_t m = 0; m < methods; m++)
-        for (int s = 0; s < CST_TOPK_SCORES; s++) {
-            int32_t at = m * CST_TOPK_SCORES + s;
-            const double *mine = drawn + (size_t)at * (size_t)resamples;
-            const double *other =
-                drawn + (size_t)(reference * CST_TOPK_SCORES + s) * (size_t)resamples;
-            int32_t sides[2] = {0, 0};
-            for (int32_t r = 0; r < resamples; r++) {
-                apart[r] = mine[r] - other[r];
-                sides[0] += apart[r] <= 0;
-                sides[1] += apart[r] >= 0;
-            }
-            int32_t least = sides[0] < sides[1] ? sides[0] : sides[1];
-            p[at] = fmin(fmax(2.0 * least, 2) / resamples, 1);
-            difference[at] = cst_interval_of(apart, resamples,
-                                             value[at] - value[reference * CST_TOPK_SCORES + s]);
-        }
-    for (int32_t m = 0; m < methods; m++)
-        for (int s = 0; s < CST_TOPK_SCORES; s++) {
-            int32_t at = m * CST_TOPK_SCORES + s;
-            interval[at] =
-                cst_interval_of(drawn + (size_t)at * (size_t)resamples, resamples, value[at]);
-        }
-    return CST_OK;
+        for (int64_t i = 0; i < view->rows; i++)
+            add_row(outcomes[m] + i * CST_TOPK_OUTCOME, cst_view_weight(view, i),
+                    sums + (m * units + unit[i]) * (SUMS + 1));
+    const drawn_job job = {sums, units};
+    const cst_bootstrap b = {.samples = {units},
+                             .seed = {seed},
+                             .resamples = resamples,
+                             .methods = methods,
+                             .scores = CST_TOPK_SCORES,
+                             .figures = figures,
+                             .user = &job};
+    return cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p);
 }

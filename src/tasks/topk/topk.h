@@ -4,7 +4,7 @@
 
 #include "core/scope.h"
 #include "fit/family.h"
-#include "fit/task.h"
+#include "fit/mix_methods.h"
 #include "model/topk.h"
 
 /* ---- the log-linear pool ---- */
@@ -59,29 +59,17 @@ cst_status cst_topk_scores(cst_context *context, const cst_view *view, const flo
  * [rows] of 0..count-1. */
 cst_status cst_topk_units(cst_context *context, cst_scope *scope, const cst_view *view,
                           int64_t **unit, int64_t *count);
-/* Arrays [methods][CST_TOPK_SCORES]. */
+/* Arrays as of cst_bootstrap_intervals. */
 cst_status cst_topk_bootstrap(cst_context *context, const cst_view *view,
                               const float *const *outcomes, int32_t methods, int32_t reference,
-                              int32_t resamples, uint64_t seed, cst_interval *interval,
-                              cst_interval *difference, double *p);
+                              int32_t resamples, uint64_t seed, cst_intervals *out);
 
 /* ---- baselines ---- */
 
-/* Weights of all members by a rule, and the temperature of a linear mix. */
-typedef struct cst_topk_made {
-    double *weights; /* [members] */
-    bool linear;
-    double temperature;
-} cst_topk_made;
-
-typedef struct cst_topk_baseline cst_topk_baseline;
-/* In the order of reports; NULL past the end, and for a name that is none of theirs. */
-const cst_topk_baseline *cst_topk_baseline_at(size_t index);
-const cst_topk_baseline *cst_topk_baseline_find(const char *name);
-const char *cst_topk_baseline_name(const cst_topk_baseline *baseline);
-const char *cst_topk_baseline_definition(const cst_topk_baseline *baseline);
-cst_status cst_topk_baseline_fit(cst_context *context, const cst_topk_baseline *baseline,
-                                 const cst_topk_rows *rows, cst_topk_made *out);
+const cst_named *cst_topk_baseline_at(size_t index);
+/* A fit of it as a model of the members that have a weight. */
+cst_status cst_topk_baseline_fit(cst_context *context, const cst_named *baseline,
+                                 const cst_topk_rows *rows, cst_made_model *out);
 
 /* A dense view of at most 512 rows, of the scope, whose rows are as far from one another. */
 cst_status cst_topk_widen(cst_context *context, cst_scope *scope, const cst_view *view,

@@ -72,6 +72,16 @@ void cst_document_members(cst_report *report, const cst_pool *pool, const cst_me
     }
 }
 
+void cst_document_losses(cst_report *report, const cst_pool *pool, const char *key,
+                         const double *loss, const cst_reason *reason) {
+    json_t *list = cst_report_list(report, cst_report_root(report), "members");
+    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
+        json_t *member = cst_document_member(report, list, pool, k, reason);
+        cst_report_number(report, member, key, loss[k]);
+        cst_document_cost(report, member, pool, k);
+    }
+}
+
 /* A list of the names of members [count], or of those at `places` [count] of these. */
 static void put_names(cst_report *report, json_t *object, const char *key, const cst_pool *pool,
                       const int32_t *members, const int32_t *places, int32_t count) {

@@ -105,6 +105,10 @@ void cst_document_cost(cst_report *report, json_t *object, const cst_pool *pool,
 void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,
                           const cst_reason *reason);
 
+/* The same with one loss of each, [members]. */
+void cst_document_losses(cst_report *report, const cst_pool *pool, const char *key,
+                         const double *loss, const cst_reason *reason);
+
 /* top1, ece, nll, brier of a score into an object. */
 void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *scores);
 

@@ -67,7 +67,8 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     CST_TRY(cst_training_check_costs(context, job->pool, source, &job->settings.limits));
     if (job->settings.checks && job->facts.findings == &job->findings)
         CST_TRY(cst_training_check(context, job->pool, split, source, job->hints, &job->findings));
-    CST_TRY(family->ready(context, job));
+    if (family->ready)
+        CST_TRY(family->ready(context, job));
     cst_part_end(context, end);
     cst_settings whole = job->settings;
     whole.front = report != NULL;

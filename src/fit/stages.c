@@ -161,7 +161,8 @@ static cst_status run_stages(cst_context *context, cst_run *run, cst_stages *out
     }
     out->seconds_select = cst_seconds() - start;
     CST_TRY(cst_fit_and_drop(context, run, out));
-    CST_TRY(family->complete(context, run, out));
+    if (family->complete)
+        CST_TRY(family->complete(context, run, out));
     CST_TRY(cst_stages_drop_unused(context, out));
     find_closest(out);
     return family->last ? family->last(context, run, out) : CST_OK;

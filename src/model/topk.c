@@ -242,11 +242,10 @@ static bool is_behind(const found *a, const found *b) {
     return a->score < b->score || (!(a->score > b->score) && a->class > b->class);
 }
 
-/* Puts the first of a heap whose first is behind all others in its place. */
-static void sink(found *heap, size_t count) {
-    found moved = heap[0];
-    size_t at = 0;
-    for (size_t next = 1; next < count; next = 2 * at + 1) {
+/* Puts what is at a place of a heap, whose first is behind all others, further down. */
+static void sink(found *heap, size_t at, size_t count) {
+    found moved = heap[at];
+    for (size_t next = 2 * at + 1; next < count; next = 2 * at + 1) {
         next += next + 1 < count && is_behind(&heap[next + 1], &heap[next]);
         if (!is_behind(&heap[next], &moved))
             break;
@@ -261,28 +260,20 @@ static size_t take_top(const cst_topk_reader *r, size_t top, found *heap) {
     size_t count = (size_t)r->row.count < top ? (size_t)r->row.count : top;
     for (size_t u = 0; u < count; u++)
         heap[u] = (found){r->score[u], r->row.class[u], (int32_t)u};
-    for (size_t u = count / 2; u-- > 0;) /* a heap of each tail */
-        for (size_t at = u, next = 2 * u + 1; next < count; next = 2 * at + 1) {
-            next += next + 1 < count && is_behind(&heap[next + 1], &heap[next]);
-            if (!is_behind(&heap[next], &heap[at]))
-                break;
-            const found moved = heap[at];
-            heap[at] = heap[next];
-            heap[next] = moved;
-            at = next;
-        }
+    for (size_t u = count / 2; u-- > 0;)
+        sink(heap, u, count);
     for (size_t u = count; u < (size_t)r->row.count; u++) {
         const found one = {r->score[u], r->row.class[u], (int32_t)u};
         if (is_behind(heap, &one)) {
             heap[0] = one;
-            sink(heap, count);
+            sink(heap, 0, count);
         }
     }
     for (size_t left = count; left > 1; left--) {
         const found last = heap[0];
         heap[0] = heap[left - 1];
         heap[left - 1] = last;
-        sink(heap, left - 1);
+        sink(heap, 0, left - 1);
     }
     return count;
 }

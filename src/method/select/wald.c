@@ -3,6 +3,7 @@
 
 #include "core/la.h"
 #include "core/scope.h"
+#include "method/select/within.h"
 
 #include <math.h>
 #include <string.h>
@@ -60,4 +61,35 @@ cst_status cst_wald_path(cst_context *context, const double *weights, const doub
         left[k] = 0;
     }
     return CST_OK;
+}
+
+cst_status cst_wald_sets(cst_context *context, cst_scope *scope, int32_t count, int32_t ***set) {
+    CST_TAKE(context, scope, *set, count);
+    for (int32_t s = 0; s < count; s++)
+        CST_TAKE(context, scope, (*set)[s], s + 1);
+    return CST_OK;
+}
+
+cst_status cst_wald_choose(cst_context *context, const cst_select_options *options,
+                           const double *losses, int64_t rows, int32_t count, int32_t **set,
+                           cst_selection *out, cst_front *front) {
+    cst_select_options with = *options;
+    size_t k = (size_t)count;
+    if (with.rule == CST_SELECT_DISTIL)
+        with.rule = CST_SELECT_NON_INFERIOR;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, total, k + k * k);
+    for (int64_t i = 0; i < rows; i++)
+        for (size_t s = 0; s < k; s++) {
+            double loss = losses[(int64_t)s * rows + i];
+            total[s] += loss;
+            for (size_t t = 0; t < k; t++)
+                total[k + s * k + t] += loss * losses[(int64_t)t * rows + i];
+        }
+    *out = (cst_selection){.members = count};
+    cst_status status = cst_selection_finish(context, &with, total, rows, set, out);
+    if (status != CST_OK)
+        cst_selection_free(context, out);
+    CST_TRY(status);
+    return front ? cst_front_make(context, NULL, 0, &with, out, front) : CST_OK;
 }

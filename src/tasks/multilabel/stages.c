@@ -92,19 +92,12 @@ static cst_status find_path(cst_context *context, const choice *c, int32_t fold,
     return cst_wald_path(context, pool.shared, curvature, c->count, d, c->options, set);
 }
 
-static cst_status take_sets(cst_context *context, cst_scope *scope, int32_t count, int32_t ***set) {
-    CST_TAKE(context, scope, *set, count);
-    for (int32_t s = 0; s < count; s++)
-        CST_TAKE(context, scope, (*set)[s], s + 1);
-    return CST_OK;
-}
-
 /* Losses [count sizes][rows] of the rows of a fold, by its own path. */
 static cst_status fold_losses(cst_context *context, const choice *c, int32_t fold, double *losses) {
     int32_t **set;
     CST_SCOPE(scope);
     CST_NEW(context, scope, int32_t, members, c->count);
-    CST_TRY(take_sets(context, scope, c->count, &set));
+    CST_TRY(cst_wald_sets(context, scope, c->count, &set));
     CST_TRY(find_path(context, c, fold, set));
     for (int32_t s = 0; s < c->count; s++) {
         CST_SCOPE(own);
@@ -118,41 +111,24 @@ static cst_status fold_losses(cst_context *context, const choice *c, int32_t fol
     return CST_OK;
 }
 
-/* The rule `distil`, whose blend this pool is, asks for no clear rise of the loss. */
 static cst_status choose(cst_context *context, const cst_run *run, const int32_t *members,
                          int32_t count, const cst_select_options *options, cst_selection *out,
                          cst_front *front) {
-    cst_select_options with = *options;
-    choice c = {run, run->own, members, count, &with, 0};
+    choice c = {run, run->own, members, count, options, 0};
     size_t k = (size_t)count;
     int64_t rows = c.table->rows;
     int32_t **set;
-    if (with.rule == CST_SELECT_DISTIL)
-        with.rule = CST_SELECT_NON_INFERIOR;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, losses, k *(size_t)rows);
-    CST_NEW(context, scope, double, total, k + k * k);
     cst_label_pool all = pool_of(run, members, count, 0);
     CST_TRY(cst_label_pool_take(context, scope, c.table, &all));
     CST_TRY(cst_label_pool_choose(context, c.table, &all, losses));
     c.lambda = all.lambda;
     for (int32_t f = 0; f < run->fold_count; f++)
         CST_TRY(fold_losses(context, &c, f, losses));
-    for (int64_t i = 0; i < rows; i++)
-        for (size_t s = 0; s < k; s++) {
-            total[s] += losses[(int64_t)s * rows + i];
-            for (size_t t = 0; t < k; t++)
-                total[k + s * k + t] +=
-                    losses[(int64_t)s * rows + i] * losses[(int64_t)t * rows + i];
-        }
-    CST_TRY(take_sets(context, scope, count, &set));
+    CST_TRY(cst_wald_sets(context, scope, count, &set));
     CST_TRY(find_path(context, &c, -1, set));
-    *out = (cst_selection){.members = count};
-    cst_status status = cst_selection_finish(context, &with, total, rows, set, out);
-    if (status != CST_OK)
-        cst_selection_free(context, out);
-    CST_TRY(status);
-    return front ? cst_front_make(context, NULL, 0, &with, out, front) : CST_OK;
+    return cst_wald_choose(context, options, losses, rows, count, set, out, front);
 }
 
 /* ---- the fit ---- */
@@ -220,13 +196,6 @@ static double reliance(const cst_run *run, const cst_meta_fit *fit, int32_t j,
     for (int32_t l = 0; l < run->view->classes; l++)
         sum += fabs(model->learner->weights[l * model->members + j]) * deviation[l];
     return sum;
-}
-
-static cst_status complete(cst_context *context, const cst_run *run, cst_stages *out) {
-    (void)context;
-    (void)run;
-    (void)out; /* the fit's model is whole */
-    return CST_OK;
 }
 
 static cst_status predict(cst_context *context, const cst_model *model, const cst_view *view,
@@ -309,18 +278,8 @@ static cst_status measure(cst_context *context, cst_fit_job *job) {
 
 /* ---- documents ---- */
 
-static void put_members(cst_report *report, const cst_pool *pool, const double *risk,
-                        const cst_reason *reason) {
-    json_t *list = cst_report_list(report, cst_report_root(report), "members");
-    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
-        json_t *member = cst_document_member(report, list, pool, k, reason);
-        cst_report_number(report, member, "log_loss", risk[k]);
-        cst_document_cost(report, member, pool, k);
-    }
-}
-
 static void put_kept(cst_report *report, const cst_fit_facts *facts) {
-    put_members(report, facts->pool, facts->members, facts->stages->reason);
+    cst_document_losses(report, facts->pool, "log_loss", facts->members, facts->stages->reason);
 }
 
 void cst_label_put_each(cst_report *report, json_t *object, const cst_pool *pool,
@@ -368,7 +327,7 @@ static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report *re
     cst_run run = cst_fit_job_run(job, &costs);
     CST_TRY(admit(context, job));
     CST_TRY(measure(context, job));
-    put_members(report, job->pool, job->facts.members, NULL);
+    cst_document_losses(report, job->pool, "log_loss", job->facts.members, NULL);
     CST_TRY(cst_inspect_findings(context, job, report));
     CST_OWN(context, job->scope, cst_stages, &job->stages);
     CST_TRY(cst_stages_alloc(context, view->members, &job->stages));
@@ -390,7 +349,6 @@ const cst_family cst_multilabel_family = {
     .choose = choose,
     .fit = fit_members,
     .reliance = reliance,
-    .complete = complete,
     .predict = predict,
     .admit = admit,
     .ready = ready,

@@ -203,13 +203,6 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
 
 /* ---- selection ---- */
 
-static cst_status take_sets(cst_context *context, cst_scope *scope, int32_t count, int32_t ***set) {
-    CST_TAKE(context, scope, *set, count);
-    for (int32_t s = 0; s < count; s++)
-        CST_TAKE(context, scope, (*set)[s], s + 1);
-    return CST_OK;
-}
-
 /* Where a fit of a set begins: the least of the quadratic of `fit`, [K], with those outside 0. */
 static cst_status begin_set(cst_context *context, const cst_topk_fit *fit, size_t k, const bool *in,
                             double *weights) {
@@ -242,18 +235,14 @@ static cst_status find_paths(cst_context *context, const cst_topk_fit *fits, int
     return CST_OK;
 }
 
-/* The rule `distil`, whose blend this pool is, asks for no clear rise of the loss. */
 static cst_status choose(cst_context *context, const cst_run *run, const int32_t *members,
                          int32_t count, const cst_select_options *options, cst_selection *out,
                          cst_front *front) {
-    cst_select_options with = *options;
     size_t k = (size_t)count;
     int32_t folds = run->fold_count;
     size_t all = (size_t)folds * k;
     int32_t **set;
     part p;
-    if (with.rule == CST_SELECT_DISTIL)
-        with.rule = CST_SELECT_NON_INFERIOR;
     CST_SCOPE(scope);
     CST_TRY(part_take(context, scope, run, members, count, fitted_rows(run, count), &p));
     if (p.view.rows < run->view->rows && !run->settings->cka.quiet)
@@ -264,8 +253,7 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
     CST_NEW(context, scope, bool, in, all *k);
     CST_NEW(context, scope, double, weights, all *k);
     CST_NEW(context, scope, double, losses, k *(size_t)p.view.rows);
-    CST_NEW(context, scope, double, total, k + k * k);
-    CST_TRY(take_sets(context, scope, count, &set));
+    CST_TRY(cst_wald_sets(context, scope, count, &set));
     for (int32_t f = 0; f <= folds; f++) {
         fits[f] = (cst_topk_fit){.fold = f < folds ? f : -1,
                                  .weights = numbers + (size_t)f * k * (k + 1)};
@@ -276,21 +264,9 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
     for (int32_t f = 0; f < folds; f++)
         memcpy(fits[f].weights, fits[folds].weights, k * sizeof *fits[f].weights);
     CST_TRY(cst_topk_fit_all(context, &p.rows, fits, folds));
-    CST_TRY(find_paths(context, fits, folds, count, &with, in, weights, set));
+    CST_TRY(find_paths(context, fits, folds, count, options, in, weights, set));
     CST_TRY(judge_sets(context, &p.rows, in, count, weights, losses));
-    for (int64_t i = 0; i < p.view.rows; i++)
-        for (size_t s = 0; s < k; s++) {
-            double loss = losses[(int64_t)s * p.view.rows + i];
-            total[s] += loss;
-            for (size_t t = 0; t < k; t++)
-                total[k + s * k + t] += loss * losses[(int64_t)t * p.view.rows + i];
-        }
-    *out = (cst_selection){.members = count};
-    cst_status status = cst_selection_finish(context, &with, total, p.view.rows, set, out);
-    if (status != CST_OK)
-        cst_selection_free(context, out);
-    CST_TRY(status);
-    return front ? cst_front_make(context, NULL, 0, &with, out, front) : CST_OK;
+    return cst_wald_choose(context, options, losses, p.view.rows, count, set, out, front);
 }
 
 /* ---- the fit ---- */
@@ -342,13 +318,6 @@ static cst_status fit_members(cst_context *context, const cst_run *run, const in
     return out->model->blend ? CST_OK : CST_ERROR_MEMORY;
 }
 
-static cst_status complete(cst_context *context, const cst_run *run, cst_stages *out) {
-    (void)context;
-    (void)run;
-    (void)out; /* the fit's model is whole */
-    return CST_OK;
-}
-
 /* Outcomes, [rows][CST_TOPK_OUTCOME]. */
 static cst_status predict(cst_context *context, const cst_model *model, const cst_view *view,
                           float *const *out) {
@@ -379,12 +348,6 @@ cst_status cst_topk_check_options(cst_context *context, const cst_options *optio
     return cst_check_foreign(context, options, "topk", is_foreign, "");
 }
 
-static cst_status ready(cst_context *context, cst_fit_job *job) {
-    (void)context;
-    (void)job;
-    return CST_OK;
-}
-
 static cst_status label(cst_context *context, cst_fit_job *job) {
     return cst_fit_label_rows(context, job->pool, job->facts.split, &job->source,
                               job->facts.options, NULL, job->stages.kept, job->stages.fit.model);
@@ -413,18 +376,8 @@ static cst_status measure(cst_context *context, cst_fit_job *job) {
 
 /* ---- documents ---- */
 
-static void put_members(cst_report *report, const cst_pool *pool, const double *risk,
-                        const cst_reason *reason) {
-    json_t *list = cst_report_list(report, cst_report_root(report), "members");
-    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
-        json_t *member = cst_document_member(report, list, pool, k, reason);
-        cst_report_number(report, member, "nll", risk[k]);
-        cst_document_cost(report, member, pool, k);
-    }
-}
-
 static void put_kept(cst_report *report, const cst_fit_facts *facts) {
-    put_members(report, facts->pool, facts->members, facts->stages->reason);
+    cst_document_losses(report, facts->pool, "nll", facts->members, facts->stages->reason);
 }
 
 /* Weights and nested scores. */
@@ -448,7 +401,7 @@ static void put_own(cst_report *report, const cst_fit_facts *facts) {
 static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report *report) {
     cst_view wide;
     CST_TRY(measure(context, job));
-    put_members(report, job->pool, job->facts.members, NULL);
+    cst_document_losses(report, job->pool, "nll", job->facts.members, NULL);
     CST_TRY(cst_inspect_findings(context, job, report));
     CST_OWN(context, job->scope, cst_stages, &job->stages);
     CST_TRY(cst_stages_alloc(context, job->source.view.members, &job->stages));
@@ -470,10 +423,8 @@ const cst_family cst_topk_family = {
     .judge = judge,
     .choose = choose,
     .fit = fit_members,
-    .complete = complete,
     .predict = predict,
     .admit = admit,
-    .ready = ready,
     .label = label,
     .score = score,
     .measure = measure,

@@ -20,8 +20,10 @@ import numpy as np
 import sentencepiece
 import torch
 
-import models
-from corestack.pool import _lm
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+
+import models  # noqa: E402
+from corestack.pool import _lm  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -6,7 +6,7 @@
     run.py --members NAME...      only the lists of these models; several runs at a time may share the work
     run.py --page                 writes the table again from figures.json
 
-CORESTACK_TOOL names the tool (build/corestack). All that is fitted is fitted on `oof`; `test` is scored.
+CORESTACK_TOOL and CORESTACK_LIBRARY name the tool and the library (build/corestack, build/libcorestack.so). All that is fitted is fitted on `oof`; `test` is scored.
 """
 import argparse
 import json
@@ -20,13 +20,14 @@ import numpy as np
 import sentencepiece
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+os.environ.setdefault("CORESTACK_LIBRARY", str(ROOT / "build" / "libcorestack.so"))
 
 import models  # noqa: E402
 from corestack.pool import _lm  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 WORK = models.FOLDER
 FIGURES = HERE / "figures.json"
 PAGE = ROOT / "docs" / "language-models.md"

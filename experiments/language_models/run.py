@@ -15,6 +15,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import sentencepiece
@@ -161,42 +162,53 @@ def bootstrap(losses, documents, draws=5000):
     return [{"nll": float(n), "nll_ci": [float(l), float(h)]} for n, l, h in zip(sums.sum(0) / counts.sum(), low, high)]
 
 
-def compared(folder):
-    report = subprocess.run([TOOL, "compare", folder, "--split", "test", "--methods", METHODS, "--json"], capture_output=True, text=True, check=True)
-    return json.loads(report.stdout)
+def tool(*arguments):
+    return subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+
+
+def compared(folder, methods):
+    return json.loads(tool("compare", folder, "--split", "test", "--methods", methods, "--json"))
+
+
+def fitted(folder):
+    """The weights of the default."""
+    tool("fit", folder, "-o", folder / "model.cstack", "--set", "evaluate.nested=false")
+    return {m["name"]: m["weight"] for m in json.loads(tool("show", folder / "model.cstack", "--json"))["members"]}
 
 
 def measure(every):
     names = [n for n in MEMBERS if (WORK / "members" / n / "pool.json").exists()]
-    with np.load(WORK / "cut_test.npz") as held:
-        size = int(held["bytes"])
+    folders = {top: pool(names, top) for top in TOPS}
+    with ThreadPoolExecutor() as beside:  # the tool compares while NumPy computes
+        reports = {top: beside.submit(compared, folder, METHODS if top == TOPS[0] else "default") for top, folder in folders.items()}
+        longest = fitted(folders[TOPS[0]])
+        weights, losses = dense(longest, every)
     found = {"members": names, "pools": {}}
-    for top in TOPS:
-        folder = pool(names, top)
-        report = compared(folder)
-        labels, groups = np.load(folder / "test.labels.npy"), np.load(folder / "test.groups.npy")
+    labels, groups = (np.load(folders[TOPS[0]] / f"test.{kind}.npy") for kind in ("labels", "groups"))
+    sampled = np.isin(groups, np.unique(groups)[::every])
+    columns = []
+    for top, folder in folders.items():
+        report = reports[top].result()
         rows = {r["method"]: {k: r[k] for k in ("nll", "nll_ci", "detail", "difference", "weights") if k in r} for r in report["rows"]}
         for row in rows.values():
             row["difference"] = {k: v for k, v in row.get("difference", {}).items() if k.startswith("nll")}
-        equal = listed_losses(folder, dict.fromkeys(names, 1 / len(names)))
-        weights = {n: w for n, w in zip(report["members"], rows["default"]["weights"]) if w}
-        ours = listed_losses(folder, weights)
+        ours = listed_losses(folder, {n: w for n, w in zip(report["members"], rows["default"]["weights"]) if w})
         if abs(ours.mean() - rows["default"]["nll"]) > 1e-5:
             raise RuntimeError(f"{folder}: NumPy has {ours.mean()} for the default, the tool {rows['default']['nll']}")
-        rows["average of logits"] = bootstrap(equal, groups)[0]
-        rows["average of logits"]["difference"] = bootstrap(equal - ours, groups)[0]
-        found["pools"][top] = {"rows": rows, "label_listed": float(listed_labels(folder, names, labels))}
+        columns.append(ours[sampled])
         if top == TOPS[0]:
-            longest = weights
-        found["pools"][top]["sample"] = ours[np.isin(groups, np.unique(groups)[::every])]
-    of = groups[np.isin(groups, np.unique(groups)[::every])]
-    weights, losses = dense(longest, every)
+            equal = listed_losses(folder, dict.fromkeys(names, 1 / len(names)))
+            rows["average of logits"] = {**bootstrap(equal, groups)[0], "difference": bootstrap(equal - ours, groups)[0]}
+        found["pools"][top] = {"rows": rows, "label_listed": float(listed_labels(folder, names, labels))}
+    of = groups[sampled]
     losses = np.concatenate([np.stack(losses[n], 1) for n in np.unique(of).tolist()])
-    columns = np.stack([losses[:, 1], losses[:, 0], *(found["pools"][top].pop("sample") for top in TOPS)], 1)
+    columns = np.stack([losses[:, 1], losses[:, 0], *columns], 1)
     means, changes = bootstrap(columns, of), bootstrap(columns - columns[:, :1], of)
     found["dense"] = {"weights": weights, "tokens": len(of), "documents": len(np.unique(of)),
                       "rows": {name: {**mean, "change": change} for name, mean, change in zip(("dense", "dense, weights of 256", *map(str, TOPS)), means, changes)}}
-    found.update(tokens=len(labels), documents=len(np.unique(groups)), bytes=size, oof=len(np.load(folder / "oof.labels.npy")))
+    with np.load(WORK / "cut_test.npz") as held:
+        size = int(held["bytes"])
+    found.update(tokens=len(labels), documents=len(np.unique(groups)), bytes=size, oof=len(np.load(folders[TOPS[0]] / "oof.labels.npy")))
     FIGURES.write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -245,7 +245,7 @@ def page():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", nargs="+", choices=MEMBERS)
-    parser.add_argument("--length", type=int, default=400, help="tokens of each document, at most")
+    parser.add_argument("--length", type=int, default=200, help="tokens of each document, at most; without lists a document takes 64 KiB for each token and member")
     parser.add_argument("--every", type=int, default=4, help="of so many documents one is scored without lists")
     parser.add_argument("--page", action="store_true")
     a = parser.parse_args()

@@ -7,6 +7,8 @@ import unittest
 
 import numpy as np
 
+import corestack
+
 try:
     import torch  # noqa: F401
 
@@ -27,6 +29,8 @@ def bigram():
             raise KeyboardInterrupt
         return scores[tokens]
     return model
+def unigram():
+    return lambda tokens: np.broadcast_to(np.linspace(0, 1, 50, dtype=np.float32), (*tokens.shape, 50)).copy()
 def short():
     return lambda tokens: np.zeros((*tokens.shape, 49), np.float32)
 """
@@ -71,6 +75,21 @@ class Lm(unittest.TestCase):
         loss = -logs[np.arange(len(rows)), self.tokens[rows]].mean()
         bits = loss * len(rows) / np.log(2) / 700
         self.assertIn(f"NLL {loss:.4f} a token, perplexity {np.exp(loss):.2f}, {bits:.4f} bits a byte", out)
+
+    def test_the_pool_can_be_fitted(self):
+        documents = np.repeat(np.arange(8), 30)
+        tokens = np.random.default_rng(2).integers(0, V, len(documents))
+        np.savez(self.folder / "oof.npz", tokens=tokens, documents=documents)
+        for name in ("a", "b"):
+            self.assertEqual(self.run_lm("pool", "--top", str(V), model=f"{name}=f.py:{'bigram' if name == 'a' else 'unigram'}")[0], 0)
+        pool = self.folder / "pool" / "pool.json"
+        rows = np.flatnonzero(np.r_[False, documents[1:] == documents[:-1]])
+        one = np.random.default_rng(0).normal(size=(V, V)).astype(np.float32)[tokens[rows - 1]].astype(float)
+        two = np.broadcast_to(np.linspace(0, 1, V), one.shape)
+        p = [np.exp(z) / np.exp(z).sum(1, keepdims=True) for z in (one, two)]
+        found = corestack.compare(pool, methods=["average"], resamples=0)["rows"][0]
+        self.assertAlmostEqual(found["nll"], -np.log(np.mean(p, 0)[np.arange(len(rows)), tokens[rows]]).mean(), places=6)
+        self.assertEqual(corestack.fit(pool).task, "topk")
 
     def test_a_stopped_run_goes_on_with_the_same_bytes(self):
         self.assertEqual(self.run_lm("whole")[0], 0)

@@ -93,7 +93,7 @@ cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_repo
 /* With more members than that, stages of a classification are for those that lead. */
 enum { CST_MANY_MEMBERS = 256 };
 
-/* The members [members], few of many, that greedy selection on some of the rows takes. */
+/* The members [members], at most 128 of many, that a log-linear pool of all of them needs most. */
 cst_status cst_leading_members(cst_context *context, const cst_view *view, const int32_t *folds,
                                int32_t fold_count, bool *leading);
 

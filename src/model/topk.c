@@ -171,6 +171,7 @@ cst_topk_mix cst_topk_mix_of(const cst_model *model) {
 typedef struct outcomes_job {
     const cst_view *view;
     const cst_topk_mix *mix;
+    const int32_t *folds;
     float *out;
 } outcomes_job;
 
@@ -208,10 +209,9 @@ static cst_status outcomes_block(cst_context *context, void *user, int64_t block
     CST_TRY(cst_topk_reader_block(context, &r, block));
     for (int64_t i = 0; i < r.count; i++) {
         double other = 0;
-        cst_topk_mix mix = *job->mix;
-        mix.weights += mix.folds ? mix.folds[r.first + i] * job->view->members : 0;
+        const cst_topk_mix *mix = job->mix + (job->folds ? job->folds[r.first + i] : 0);
         cst_topk_reader_row(&r, i);
-        double label = cst_topk_mixed(&r, &mix, &other);
+        double label = cst_topk_mixed(&r, mix, &other);
         outcome_of(&r, r.first + i, label, other,
                    job->out + (size_t)(r.first + i) * CST_TOPK_OUTCOME);
     }
@@ -219,8 +219,8 @@ static cst_status outcomes_block(cst_context *context, void *user, int64_t block
 }
 
 cst_status cst_topk_outcomes(cst_context *context, const cst_view *view, const cst_topk_mix *mix,
-                             float *out) {
-    outcomes_job job = {view, mix, out};
+                             const int32_t *folds, float *out) {
+    outcomes_job job = {view, mix, folds, out};
     const cst_share filled = cst_share_rows(out, view->rows, CST_TOPK_OUTCOME * sizeof *out);
     return cst_parallel_fill(context, cst_block_count(view->rows), outcomes_block, &job, &filled,
                              1);

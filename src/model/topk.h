@@ -42,7 +42,6 @@ typedef struct cst_topk_mix {
     const double *weights; /* [members] */
     bool linear;           /* probabilities, each member's divided by their sum; else logarithms */
     double power;          /* what the logarithm of a linear mix is multiplied by, 1/T */
-    const int32_t *folds;  /* [rows]: each fold has weights of its own; NULL: one for all */
 } cst_topk_mix;
 
 /* Scores of the classes of a row above that of the others, and their probabilities, in the reader;
@@ -56,6 +55,7 @@ cst_topk_mix cst_topk_mix_of(const cst_model *model);
 enum { CST_TOPK_NLL, CST_TOPK_CONFIDENCE, CST_TOPK_RANK, CST_TOPK_SQUARES, CST_TOPK_OUTCOME };
 
 /* out: [rows][CST_TOPK_OUTCOME]; the rank of the label counts from 0, of equal classes the first
- * are before. The view has labels. */
+ * are before. The view has labels.
+ * folds: [rows]: the mix is that of the fold, mix[fold]; NULL: one for all. */
 cst_status cst_topk_outcomes(cst_context *context, const cst_view *view, const cst_topk_mix *mix,
-                             float *out);
+                             const int32_t *folds, float *out);

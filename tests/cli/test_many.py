@@ -1,4 +1,4 @@
-"""Pools of more members than selection can look at one by one: those that greedy selection prefers lead."""
+"""Pools of more members than selection can look at one by one: those that a pool of all needs most lead."""
 
 import unittest
 

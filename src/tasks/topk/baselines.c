@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GREEDY_ROUNDS = 25, STEPS_MAX = 30 };
+enum { GREEDY_ROUNDS = 25, STEPS_MAX = 30, MIXING_STEPS = 100 };
 
 typedef enum topk_mix { MIX_BEST, MIX_AVERAGE, MIX_GREEDY, MIX_LOGLINEAR } topk_mix;
 
@@ -105,14 +105,16 @@ static cst_status greedy(cst_context *context, const cst_view *view, double *wei
     return CST_OK;
 }
 
-/* ---- temperature ---- */
+/* ---- linear mixes ---- */
 
 typedef struct scale_job {
     const cst_view *view;
-    cst_topk_mix mix; /* its power is where derivatives are taken */
+    cst_topk_mix mix;     /* its power is where derivatives are taken */
+    const int32_t *folds; /* NULL: all rows count */
+    int32_t fold;         /* whose rows do not */
 } scale_job;
 
-/* Slope and curvature in the power. */
+/* Slope and curvature in the power, and the loss. */
 static cst_status scale_block(cst_context *context, void *user, int64_t block, double *sum) {
     const scale_job *job = user;
     cst_topk_reader r;
@@ -120,12 +122,15 @@ static cst_status scale_block(cst_context *context, void *user, int64_t block, d
     CST_TRY(cst_topk_reader_take(context, scope, job->view, &r));
     CST_TRY(cst_topk_reader_block(context, &r, block));
     for (int64_t i = 0; i < r.count; i++) {
-        double weight = cst_view_weight(job->view, r.first + i) / job->mix.power;
+        if (job->folds && job->folds[r.first + i] == job->fold)
+            continue;
+        double all = cst_view_weight(job->view, r.first + i);
+        double weight = all / job->mix.power;
         double other = 0;
         double mean = 0;
         double square = 0;
         cst_topk_reader_row(&r, i);
-        (void)cst_topk_mixed(&r, &job->mix, &other);
+        sum[2] -= all * cst_topk_mixed(&r, &job->mix, &other);
         for (int32_t u = 0; u < r.row.count; u++) {
             mean += r.p[u] * r.score[u];
             square += r.p[u] * r.score[u] * r.score[u];
@@ -136,20 +141,79 @@ static cst_status scale_block(cst_context *context, void *user, int64_t block, d
     return CST_OK;
 }
 
-/* Newton, with steps that at most double or halve the power. */
-static cst_status scale(cst_context *context, const cst_view *view, const double *weights,
-                        double *temperature) {
-    scale_job job = {view, {weights, true, 1, NULL}};
-    double sum[2];
+/* Newton for the power, with steps that at most double or halve it. */
+static cst_status scale(cst_context *context, scale_job *job, double *loss) {
+    double sum[3];
     for (int s = 0; s < STEPS_MAX; s++) {
-        CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), 2, scale_block, &job, sum));
-        double power = job.mix.power;
+        CST_TRY(
+            cst_reduce_blocks(context, cst_block_count(job->view->rows), 3, scale_block, job, sum));
+        double power = job->mix.power;
         double next = sum[1] > 0 ? power - sum[0] / sum[1] : power;
-        job.mix.power = fmin(fmax(fmin(fmax(next, power / 2), 2 * power), 0.01), 100);
-        if (fabs(job.mix.power - power) <= 1e-10 * power)
+        *loss = sum[2];
+        job->mix.power = fmin(fmax(fmin(fmax(next, power / 2), 2 * power), 0.01), 100);
+        if (fabs(job->mix.power - power) <= 1e-10 * power)
             break;
     }
-    *temperature = 1 / job.mix.power;
+    return CST_OK;
+}
+
+typedef struct share_job {
+    const scale_job *of;
+    const float *told; /* [rows][members] */
+} share_job;
+
+/* What members have of the probability of the labels: sum [members]. */
+static cst_status share_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const share_job *job = user;
+    const cst_view *view = job->of->view;
+    int64_t first = cst_block_first(block);
+    (void)context;
+    for (int64_t i = first; i < first + cst_block_size(view->rows, block); i++) {
+        const float *told = job->told + i * view->members;
+        double all = 1e-300;
+        if (job->of->folds && job->of->folds[i] == job->of->fold)
+            continue;
+        for (int32_t k = 0; k < view->members; k++)
+            all += job->of->mix.weights[k] * (double)told[k];
+        for (int32_t k = 0; k < view->members; k++)
+            sum[k] += cst_view_weight(view, i) * job->of->mix.weights[k] * (double)told[k] / all;
+    }
+    return CST_OK;
+}
+
+cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, int32_t fold,
+                           const bool *in, const double *pool, double *weights, double *power,
+                           bool *better) {
+    const cst_view *view = rows->view;
+    int32_t members = view->members;
+    int32_t count = 0;
+    scale_job job = {view, {pool, false, 1}, rows->folds, fold};
+    double sum[3];
+    double loss = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, told, (size_t)members *(size_t)view->rows);
+    CST_NEW(context, scope, double, shares, members);
+    greedy_job told_job = {view, told, NULL};
+    const share_job share = {&job, told};
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), 3, scale_block, &job, sum));
+    CST_TRY(cst_parallel_for(context, cst_block_count(view->rows), told_block, &told_job));
+    for (int32_t k = 0; k < members; k++)
+        count += !in || in[k];
+    for (int32_t k = 0; k < members; k++)
+        weights[k] = !in || in[k] ? 1 / (double)count : 0;
+    job.mix = (cst_topk_mix){weights, true, 1};
+    for (int s = 0; s < MIXING_STEPS; s++) { /* expectation maximisation */
+        double all = 0;
+        CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)members,
+                                  share_block, (void *)(uintptr_t)&share, shares));
+        for (int32_t k = 0; k < members; k++)
+            all += shares[k];
+        for (int32_t k = 0; k < members; k++)
+            weights[k] = shares[k] / all;
+    }
+    CST_TRY(scale(context, &job, &loss));
+    *power = job.mix.power;
+    *better = loss < sum[2];
     return CST_OK;
 }
 
@@ -177,8 +241,14 @@ static cst_status fit_weights(cst_context *context, const topk_baseline *baselin
         weights[best] = 1;
         in[best] = true;
     }
+    if (*linear && baseline->scaled) {
+        scale_job job = {rows->view, {weights, true, 1}, NULL, -1};
+        double loss = 0;
+        CST_TRY(scale(context, &job, &loss));
+        *temperature = 1 / job.mix.power;
+    }
     if (*linear)
-        return baseline->scaled ? scale(context, rows->view, weights, temperature) : CST_OK;
+        return CST_OK;
     cst_topk_fit fit = {.fold = -1, .in = one ? in : NULL, .weights = weights};
     cst_topk_begin(rows, &fit);
     return cst_topk_fit_all(context, rows, &fit, 1);

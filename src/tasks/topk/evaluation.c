@@ -35,7 +35,7 @@ static cst_status predict(cst_context *context, const cst_model *model, const in
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, model->members);
     const cst_view view = kept ? cst_view_members(rows, kept, model->members, pointers) : *rows;
-    return cst_topk_outcomes(context, &view, &mix, out);
+    return cst_topk_outcomes(context, &view, &mix, NULL, out);
 }
 
 static int32_t width(const cst_view *rows) {
@@ -59,7 +59,7 @@ static cst_status member(cst_context *context, cst_evaluation *e, cst_entry *ent
     const cst_topk_mix mix = {.weights = &one};
     CST_TRY(cst_mix_member(context, e, member));
     CST_TRY(cst_mix_room(context, e, entry));
-    CST_TRY(cst_topk_outcomes(context, &cst_mix_state_of(e)->rows, &mix,
+    CST_TRY(cst_topk_outcomes(context, &cst_mix_state_of(e)->rows, &mix, NULL,
                               ((cst_mix_result *)entry->result)->rows));
     return score(context, e, entry);
 }

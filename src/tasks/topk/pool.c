@@ -4,6 +4,7 @@
 
 #include "core/la.h"
 #include "core/wide.h"
+#include "tasks/regression/regression.h"
 
 #include <math.h>
 #include <string.h>
@@ -301,7 +302,7 @@ static cst_status losses_block(cst_context *context, void *user, int64_t block) 
         cst_topk_reader_row(&r, i);
         for (int32_t m = 0; m < job->count; m++) {
             double other = 0;
-            const cst_topk_mix mix = {mixes + m * view->members, job->linear, 1, NULL};
+            const cst_topk_mix mix = {mixes + m * view->members, job->linear, 1};
             job->losses[m * view->rows + row] =
                 -cst_view_weight(view, row) * cst_topk_mixed(&r, &mix, &other);
         }
@@ -313,4 +314,27 @@ cst_status cst_topk_losses(cst_context *context, const cst_topk_rows *rows, cons
                            int32_t count, bool linear, double *losses) {
     losses_job job = {rows, mixes, count, linear, losses};
     return cst_parallel_for(context, cst_block_count(rows->view->rows), losses_block, &job);
+}
+
+/* ---- models ---- */
+
+cst_status cst_topk_model(cst_context *context, int32_t classes, const int32_t *kept, int32_t count,
+                          const double *weights, bool linear, double temperature, cst_model **out) {
+    CST_TRY(cst_stack_create(context, out));
+    cst_model *model = *out;
+    CST_TRY(cst_value_model(context, 1, count, count, model));
+    model->task = CST_TASK_TOPK;
+    model->classes = classes;
+    model->gate.inputs = count;
+    model->map = linear ? CST_PROBABILITY_MIXTURE : CST_PROBABILITY_CLIP;
+    model->learner->kind = linear ? CST_LEARNER_LINEAR : CST_LEARNER_LOGLINEAR;
+    model->learner->biases = linear ? 1 : 0;
+    if (temperature < 1 || temperature > 1) {
+        model->calibrator = (cst_calibrator){
+            .kind = CST_CALIBRATOR_TEMPERATURE, .classes = classes, .temperature = temperature};
+        cst_calibrator_describe(&model->calibrator);
+    }
+    for (int32_t j = 0; j < count; j++)
+        model->learner->weights[j] = weights[kept ? kept[j] : j];
+    return CST_OK;
 }

@@ -289,47 +289,31 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
 
 /* ---- the fit ---- */
 
-cst_status cst_topk_model(cst_context *context, int32_t classes, const int32_t *kept, int32_t count,
-                          const double *weights, bool linear, double temperature, cst_model **out) {
-    CST_TRY(cst_stack_create(context, out));
-    cst_model *model = *out;
-    CST_TRY(cst_value_model(context, 1, count, count, model));
-    model->task = CST_TASK_TOPK;
-    model->classes = classes;
-    model->gate.inputs = count;
-    model->map = linear ? CST_PROBABILITY_MIXTURE : CST_PROBABILITY_CLIP;
-    model->learner->kind = linear ? CST_LEARNER_LINEAR : CST_LEARNER_LOGLINEAR;
-    model->learner->biases = linear ? 1 : 0;
-    if (temperature < 1 || temperature > 1) {
-        model->calibrator = (cst_calibrator){
-            .kind = CST_CALIBRATOR_TEMPERATURE, .classes = classes, .temperature = temperature};
-        cst_calibrator_describe(&model->calibrator);
-    }
-    for (int32_t j = 0; j < count; j++)
-        model->learner->weights[j] = weights[kept ? kept[j] : j];
-    return CST_OK;
-}
-
 static cst_status fit_members(cst_context *context, const cst_run *run, const int32_t *members,
                               int32_t count, bool losses, cst_meta_fit *out) {
     (void)losses; /* of removals, which are off */
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, count);
     CST_NEW(context, scope, double, weights, count);
+    CST_NEW(context, scope, double, mixed, count);
     const cst_view view = cst_view_members(run->view, members, count, pointers);
     const cst_topk_rows rows = rows_of(run, &view, run->folds);
     cst_topk_fit fit = {.fold = -1, .weights = weights};
+    double power = 1;
+    bool linear = false;
+    part p;
     cst_topk_begin(&rows, &fit);
-    if (view.rows > 4 * START_ROWS) {
-        part p;
-        CST_TRY(part_take(context, scope, run, members, count, START_ROWS, &p));
+    CST_TRY(part_take(context, scope, run, members, count, START_ROWS, &p));
+    if (view.rows > 4 * START_ROWS)
         CST_TRY(cst_topk_fit_all(context, &p.rows, &fit, 1));
-    }
     CST_TRY(cst_topk_fit_all(context, &rows, &fit, 1));
-    CST_TRY(cst_topk_model(context, view.listed_of, NULL, count, weights, false, 1, &out->model));
-    out->model->blend = cst_take_text(context, &out->model->scope, "log-linear 1");
+    CST_TRY(cst_topk_linear(context, &p.rows, -1, NULL, weights, mixed, &power, &linear));
+    CST_TRY(cst_topk_model(context, view.listed_of, NULL, count, linear ? mixed : weights, linear,
+                           linear ? 1 / power : 1, &out->model));
+    out->model->blend =
+        cst_take_text(context, &out->model->scope, linear ? "linear 1" : "log-linear 1");
     out->learners = 1;
-    out->name[0] = "log-linear";
+    out->name[0] = linear ? "linear" : "log-linear";
     out->weight[0] = 1;
     out->nll[0] = out->loss[0] = out->half_logdet[0] = NAN;
     out->lambda = out->sigma2 = out->mp_edge = out->snr = NAN;
@@ -340,7 +324,7 @@ static cst_status fit_members(cst_context *context, const cst_run *run, const in
 static cst_status predict(cst_context *context, const cst_model *model, const cst_view *view,
                           float *const *out) {
     const cst_topk_mix mix = cst_topk_mix_of(model);
-    return cst_topk_outcomes(context, view, &mix, out[0]);
+    return cst_topk_outcomes(context, view, &mix, NULL, out[0]);
 }
 
 /* ---- nested scores: the stages of every fold, and the fits of all folds in common passes ---- */
@@ -426,8 +410,18 @@ static cst_status nested(cst_context *context, const cst_run *run, float *held) 
         }
     }
     CST_TRY(cst_topk_fit_all(context, &rows, fits, run->fold_count));
-    const cst_topk_mix mix = {.weights = numbers, .folds = run->folds};
-    return cst_topk_outcomes(context, &view, &mix, held);
+    part p;
+    CST_NEW(context, scope, cst_topk_mix, mixes, folds);
+    CST_NEW(context, scope, double, mixed, folds *(size_t)count);
+    CST_TRY(part_take(context, scope, run, members, count, START_ROWS, &p));
+    for (size_t f = 0; f < folds; f++) {
+        double *own = mixed + f * (size_t)count;
+        cst_topk_mix *mix = &mixes[f];
+        CST_TRY(cst_topk_linear(context, &p.rows, (int32_t)f, fits[f].in, fits[f].weights, own,
+                                &mix->power, &mix->linear));
+        mix->weights = mix->linear ? own : fits[f].weights;
+    }
+    return cst_topk_outcomes(context, &view, mixes, run->folds, held);
 }
 
 /* ---- a fit of a split ---- */

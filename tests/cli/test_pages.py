@@ -1,0 +1,99 @@
+"""The commands of README, of the pages in docs/ and of the examples work: each page from top to bottom, in a folder that has the examples.
+
+A command is a line of a code block, or the last cell of a table's row, that begins with `corestack`, `make` or `python`. In a block with
+lines that begin with `$`, those are the commands, and the lines below must be among those that they print. `make` only looks up its
+targets. A block below the line `<!-- not run: REASON -->` is left out.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from support import SOURCES, TIMEOUT, TOOL, slow
+
+ROOT = pathlib.Path(SOURCES)
+QUICK = {"docs/recipes.md", "examples/csv/README.md", "examples/concrete/README.md", "examples/multilabel/README.md"}
+NOT_PAGES = {"docs/mistakes.md"}  # has commands that fail; test_mistakes.py runs them
+COMMAND = r"(?:sudo )?(?:corestack|make|python3?) "
+PART = re.compile(
+    r"(?P<skipped><!-- not run: [^\n]+ -->\n+)?"
+    r"(?:^```(?P<language>[^\n]*)\n(?P<fenced>.*?)^```|(?P<indented>(?:^    [^\n]*\n)+)|^\|[^\n]*\| `(?P<cell>" + COMMAND + r"[^`\n]*)` \|$)",
+    re.M | re.S,
+)
+PRELUDE = 'make() { command make -s -n -C "$SOURCES" "$@" >/dev/null; }; sudo() { "$@"; }; '
+
+
+def commands(text):
+    """(command, lines that the page shows below it)"""
+    for part in PART.finditer(text):
+        if part["skipped"] or (part["language"] or "") not in ("", "sh", "bash", "console"):
+            continue
+        block = part["cell"] or part["fenced"] or re.sub(r"^    ", "", part["indented"] or "", flags=re.M)
+        lines = block.replace("\\\n", " ").splitlines()
+        shows = any(line.startswith("$ ") for line in lines)
+        found = None
+        for line in lines:
+            if re.match(r"\$ " if shows else COMMAND, line):
+                if found:
+                    yield found
+                found = line.removeprefix("$ "), []
+            elif found and shows and line.strip() not in ("", "..."):
+                found[1].append(line)
+        if found:
+            yield found
+
+
+def alike(shown, printed):
+    """The same words, and numbers that differ by two units of the last place at most: other processors round otherwise."""
+    a, b = shown.split(), printed.split()
+
+    def near(x, y):
+        if x == y:
+            return True
+        numbers = re.findall(r"\d*\.?\d+", x), re.findall(r"\d*\.?\d+", y)
+        return re.sub(r"\d*\.?\d+", "#", x) == re.sub(r"\d*\.?\d+", "#", y) and all(
+            abs(float(u) - float(v)) <= 2.01 * 10.0 ** -len(u.partition(".")[2]) for u, v in zip(*numbers))
+
+    return len(a) == len(b) and all(map(near, a, b))
+
+
+class Pages(unittest.TestCase):
+    def run_page(self, page):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(f"{folder}/bin")
+            for name, program in (("corestack", TOOL), ("python", sys.executable)):
+                os.symlink(program, f"{folder}/bin/{name}")
+            os.mkdir(f"{folder}/work")
+            os.symlink(ROOT / "examples", f"{folder}/work/examples")
+            env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "SOURCES": SOURCES, "PYTHONPATH": f"{SOURCES}/python",
+                   "CORESTACK_LIBRARY": os.path.join(os.path.dirname(TOOL), "libcorestack.so"), "PYTHONDONTWRITEBYTECODE": "1"}
+            for command, shown in commands((ROOT / page).read_text(encoding="utf-8")):
+                done = subprocess.run(["bash", "-c", PRELUDE + command], cwd=f"{folder}/work", env=env, stdin=subprocess.DEVNULL,
+                                      capture_output=True, text=True, timeout=TIMEOUT, check=False)
+                with self.subTest(page=page, command=command):
+                    self.assertEqual(done.returncode, 0, done.stdout[-500:] + done.stderr)
+                    printed = iter(done.stdout.splitlines())
+                    for line in shown:
+                        self.assertTrue(any(alike(line, other) for other in printed), f"not printed, or not in this order: {line}\n{done.stdout}")
+
+
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
+for name in (str(path.relative_to(ROOT)) for path in PAGES):
+    if name in NOT_PAGES or not any(commands((ROOT / name).read_text(encoding="utf-8"))):
+        continue
+
+    @slow
+    def test(self, name=name):
+        self.run_page(name)
+
+    test.slow = name not in QUICK
+    setattr(Pages, "test_" + re.sub(r"\W", "_", name.removesuffix(".md")), test)
+    del test
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -86,7 +86,7 @@ print(corestack.metrics.definition("ece"))
 
 # %% [markdown]
 # # An engineer with a prediction service
-# The model is a file of a few kilobytes that C reads too (docs/prediction.md); predictions are the same bytes.
+# The model is one file that C reads too (docs/prediction.md); predictions are the same bytes.
 
 # %%
 with tempfile.TemporaryDirectory() as place:

@@ -15,6 +15,8 @@ import struct
 import sys
 import tempfile
 
+import numpy as np
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 os.environ.setdefault("CORESTACK_TOOL", str(ROOT / "build-gcc" / "corestack"))
 os.environ.setdefault("CORESTACK_SOURCES", str(ROOT))
@@ -95,7 +97,17 @@ def runs(folder):
         header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
         (pathlib.Path(folder) / f"{name}.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<2f", i, 1))
     files = ["a.safetensors", "b.safetensors"]
+    rng = np.random.default_rng(0)
+    lists = pathlib.Path(folder) / "lists"
+    lists.mkdir()
+    np.save(lists / "oof_labels.npy", labels := rng.integers(0, 20, 60))
+    for name in "ab":
+        indices = (labels[:, None] + rng.integers(0, 3, (60, 1)) + np.arange(4)) % 20
+        np.savez(lists / f"oof_{name}.npz", indices=indices, logprobs=np.log([[0.5, 0.2, 0.1, 0.05]] * 60))
     for pool, arguments in (
+        ("topk", ["fit", lists, "-o", "l.cstack", "--classes", "20"]),
+        ("topk", ["evaluate", "l.cstack", lists, "--split", "oof", "--baselines"]),
+        ("topk", ["compare", lists, "--classes", "20"]),
         ("digits", ["fit", digits, "-o", "m.cstack", "--metric", "f1-macro", "--cascade"]),
         ("concrete", ["fit", concrete, "-o", "r.cstack", "--metric", "mae"]),
         ("digits", ["adapt", "m.cstack", digits, "--split", "test", "-o", "adapted.cstack"]),

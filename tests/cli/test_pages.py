@@ -68,7 +68,8 @@ class Pages(unittest.TestCase):
             for name, program in (("corestack", TOOL), ("python", sys.executable)):
                 os.symlink(program, f"{folder}/bin/{name}")
             os.mkdir(f"{folder}/work")
-            os.symlink(ROOT / "examples", f"{folder}/work/examples")
+            for name in ("examples", "experiments"):
+                os.symlink(ROOT / name, f"{folder}/work/{name}")
             env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "SOURCES": SOURCES, "PYTHONPATH": f"{SOURCES}/python",
                    "CORESTACK_LIBRARY": os.path.join(os.path.dirname(TOOL), "libcorestack.so"), "PYTHONDONTWRITEBYTECODE": "1"}
             for command, shown in commands((ROOT / page).read_text(encoding="utf-8")):

@@ -49,6 +49,7 @@ def beach():
     ids = rows + len(y)
     write("beach_test.csv", ["id", *members], ids, *(text(load("multilabel", f"{m}.test")[rows, 0], "%.4f") for m in members))
     write("beach_sample.csv", ["id", "yes"], ids, [0] * len(ids))
+    write("costs.csv", [0, 1], [5], [0])  # rows: the truth, no or yes; columns: the decision
 
 
 concrete()

@@ -16,7 +16,7 @@ import unittest
 from support import SOURCES, TIMEOUT, TOOL, slow
 
 ROOT = pathlib.Path(SOURCES)
-QUICK = {"docs/recipes.md", "examples/csv/README.md", "examples/concrete/README.md", "examples/multilabel/README.md"}
+QUICK = {"examples/csv/README.md", "examples/concrete/README.md", "examples/multilabel/README.md"}
 NOT_PAGES = {"docs/mistakes.md"}  # has commands that fail; test_mistakes.py runs them
 COMMAND = r"(?:sudo )?(?:corestack|make|python3?) "
 PART = re.compile(
@@ -62,23 +62,40 @@ def alike(shown, printed):
 
 
 class Pages(unittest.TestCase):
+    def shows(self, shown, printed):
+        lines = iter(printed)
+        for line in shown:
+            self.assertTrue(any(alike(line, other) for other in lines), f"not printed, or not in this order: {line}\n" + "\n".join(printed))
+
+    def environment(self, folder):
+        os.mkdir(f"{folder}/bin")
+        for name, program in (("corestack", TOOL), ("python", sys.executable)):
+            os.symlink(program, f"{folder}/bin/{name}")
+        os.mkdir(f"{folder}/work")
+        for name in ("examples", "experiments"):
+            os.symlink(ROOT / name, f"{folder}/work/{name}")
+        return {"cwd": f"{folder}/work", "capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": TIMEOUT, "check": False,
+                "env": {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "SOURCES": SOURCES, "PYTHONPATH": f"{SOURCES}/python",
+                        "CORESTACK_LIBRARY": os.path.join(os.path.dirname(TOOL), "libcorestack.so"), "PYTHONDONTWRITEBYTECODE": "1"}}
+
+    @slow
+    def test_tutorial(self):
+        """docs/tutorial.md is what its program prints."""
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, ROOT / "scripts" / "tutorial.py"], **self.environment(folder))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8").splitlines()
+        self.assertEqual(len(page), len(done.stdout.splitlines()))
+        self.shows(page, done.stdout.splitlines())
+
     def run_page(self, page):
         with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(f"{folder}/bin")
-            for name, program in (("corestack", TOOL), ("python", sys.executable)):
-                os.symlink(program, f"{folder}/bin/{name}")
-            os.mkdir(f"{folder}/work")
-            os.symlink(ROOT / "examples", f"{folder}/work/examples")
-            env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "SOURCES": SOURCES, "PYTHONPATH": f"{SOURCES}/python",
-                   "CORESTACK_LIBRARY": os.path.join(os.path.dirname(TOOL), "libcorestack.so"), "PYTHONDONTWRITEBYTECODE": "1"}
+            options = self.environment(folder)
             for command, shown in commands((ROOT / page).read_text(encoding="utf-8")):
-                done = subprocess.run(["bash", "-c", PRELUDE + command], cwd=f"{folder}/work", env=env, stdin=subprocess.DEVNULL,
-                                      capture_output=True, text=True, timeout=TIMEOUT, check=False)
+                done = subprocess.run(["bash", "-c", PRELUDE + command], **options)
                 with self.subTest(page=page, command=command):
                     self.assertEqual(done.returncode, 0, done.stdout[-500:] + done.stderr)
-                    printed = iter(done.stdout.splitlines())
-                    for line in shown:
-                        self.assertTrue(any(alike(line, other) for other in printed), f"not printed, or not in this order: {line}\n{done.stdout}")
+                    self.shows(shown, done.stdout.splitlines())
 
 
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]

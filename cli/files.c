@@ -158,7 +158,8 @@ static int take_from_model(cli_call *call, int first, cst_pool_config *config) {
         return CLI_OK;
     config->task_given = 1;
     config->task = task;
-    if (config->classes == 0 && (task == CST_TASK_CLASSIFICATION || task == CST_TASK_SEGMENTATION))
+    if (config->classes == 0 &&
+        (task == CST_TASK_CLASSIFICATION || task == CST_TASK_SEGMENTATION || task == CST_TASK_TOPK))
         config->classes = (int32_t)cst_model_classes(call->model);
     return CLI_OK;
 }

@@ -77,7 +77,7 @@ static int check_kind(cli_call *call, const prediction *p) {
         if (cli_value(call, tables[i]) && !as_csv(p))
             return cli_fail(call, "option --%s is for tables: give -o a name that ends in .csv",
                             tables[i]);
-    if (as_csv(p) || as_json(p) || cli_outfile_is_npy(p->outfile))
+    if (as_csv(p) || as_json(p) || cli_outfile_is_npy(p->outfile) || p->task == CST_TASK_TOPK)
         return CLI_OK;
     return cli_fail(call,
                     "-o %s: predictions are written as .npy or .csv, detections as .json; use one "
@@ -256,6 +256,51 @@ static int write_rows(cli_call *call, prediction *p) {
     return cli_write_rows(call, p->outfile, p->split, p->probabilities, p->rows);
 }
 
+/* ---- lists of the likeliest classes ---- */
+
+/* The likeliest class of each row. */
+static int write_likeliest(cli_call *call, prediction *p, const cst_topk *topk) {
+    const char **ids = NULL;
+    const char **names = NULL;
+    int32_t *labels = NULL;
+    if (!as_csv(p) && !cli_outfile_is_npy(p->outfile))
+        return cli_fail(call, "-o %s: decided classes are written as .npy or .csv",
+                        p->outfile->path);
+    CLI_TRY(cli_check_table(call, p->outfile, p->split));
+    CLI_TRY(cli_table_names(call, p->split, p->rows, &ids, &names));
+    CLI_TAKE(labels, p->rows);
+    for (int64_t i = 0; i < p->rows; i++)
+        labels[i] = topk->indices[i * topk->top] < 0 ? 0 : topk->indices[i * topk->top];
+    return cli_check(call, cst_write_labels(call->context, p->outfile->final, labels, p->rows,
+                                            p->classes, ids, names));
+}
+
+static int write_lists(cli_call *call, prediction *p) {
+    cst_topk *topk = NULL;
+    int64_t top = 0;
+    bool decide = cli_flag(call, "decide");
+    const char *const foreign[] = {"like", "column", "format"};
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
+        if (cli_value(call, foreign[i]))
+            return cli_fail(call,
+                            "option --%s is not for lists of the likeliest classes: remove it",
+                            foreign[i]);
+    if (!decide && !cli_outfile_ends(p->outfile, ".npz") && !p->outfile->direct)
+        return cli_fail(call,
+                        "-o %s: lists of the likeliest classes are written as .npz; use that "
+                        "extension, or --decide for the likeliest class of each row",
+                        p->outfile->path);
+    CLI_TRY(cli_integer(call, "top", 1, CLI_WHOLE_MAX, &top));
+    CLI_DO(cst_model_predict_topk(call->context, call->model, call->pool, p->split,
+                                  decide ? 1 : top, &topk));
+    p->rows = topk->rows;
+    int code = decide ? write_likeliest(call, p, topk)
+                      : cli_check(call, cst_write_topk(call->context, p->outfile->final, topk));
+    p->columns = decide ? "the likeliest class of each row" : "indices, logprobs and rest";
+    cst_topk_free(call->context, topk);
+    return code;
+}
+
 /* ---- values of a regression ---- */
 
 /* Looks at --variance and --intervals, before any work. */
@@ -413,7 +458,10 @@ static int run(cli_call *call) {
         return cli_fail(call, "options --like and --column are not supported for %s",
                         cst_task_name(p.task));
     bool values = p.task == CST_TASK_REGRESSION;
-    if (cli_flag(call, "decide") && !values && p.task != CST_TASK_CLASSIFICATION)
+    bool lists = p.task == CST_TASK_TOPK;
+    if (cli_value(call, "top") && !lists)
+        return cli_fail(call, "option --top is for lists of the likeliest classes: remove it");
+    if (cli_flag(call, "decide") && !values && !lists && p.task != CST_TASK_CLASSIFICATION)
         return cli_fail(call, "option --decide is for classification and regression%s",
                         maps ? ": --format labels or png writes decided maps" : "");
     if (cli_flag(call, "cascade") && p.task != CST_TASK_CLASSIFICATION)
@@ -428,7 +476,7 @@ static int run(cli_call *call) {
                               "the form of the file with --like SAMPLE.csv");
     if (!boxes && (cli_value(call, "max-detections") || cli_value(call, "min-score")))
         return cli_fail(call, "options --max-detections and --min-score are for detection");
-    CLI_TRY((maps ? write_maps : boxes ? write_boxes : write_rows)(call, &p));
+    CLI_TRY((maps ? write_maps : boxes ? write_boxes : lists ? write_lists : write_rows)(call, &p));
     CLI_TRY(write_doubt(call, &p));
     return report(call, &p);
 }
@@ -438,7 +486,10 @@ static const cli_option OPTIONS[] = {
      "file to write. Classification and regression: .npy or .csv with probabilities [samples, "
      "classes] ([samples] where the members are one column) or values [samples] or [samples, "
      "outputs]. Segmentation: .npy, or a new folder with "
-     "one file per case. Detection: COCO results, .json"},
+     "one file per case. Detection: COCO results, .json. Lists of the likeliest classes: .npz"},
+    {"top", 0, "K",
+     "lists of the likeliest classes: how many classes of each row are written (as many as the "
+     "widest member lists)"},
     {"format", 0, "KIND",
      "segmentation: maps (probabilities; default), maps-float16, labels (class numbers) or png "
      "(class numbers as images)"},

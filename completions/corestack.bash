@@ -5,7 +5,7 @@ _corestack_options() {
     local pool="--labels --ids --folds --order --groups --weights --domains --id-column --label-column --class-names --positive --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
         fit) echo "--cascade --alpha --confidence --cascade-risk --target-transform --metric --cost-matrix --metric-command --output --preset --method --set --seed --split --label-noise --suspects --html $pool $common" ;;
-        predict) echo "--cascade --decide --output --like --column --formulas --format --id-map --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --split $pool $common" ;;
+        predict) echo "--cascade --decide --output --like --column --formulas --format --id-map --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --top --split $pool $common" ;;
         online) echo "--split --output --formulas --state --delay --pending --members --alpha --block $pool $common" ;;
         evaluate) echo "--metric --cost-matrix --metric-command --split --annotations --against --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
         compare) echo "--target-transform --metric --cost-matrix --metric-command --split --splits --holdout --methods --list-methods --reference --with --ood --clean --reference-errors --head --tail --resamples --seed --set --save --html --csv --markdown --latex $pool $common" ;;

@@ -69,6 +69,7 @@ complete -c corestack -n "__fish_seen_subcommand_from predict" -l level -x -d "c
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l guard -x -a "auto warn off" -d "batches unlike the fit"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l batch -x -d "rows of a batch of the guard"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l label-shift -x -a "off em bbse fixed" -d "correct for changed class shares"
+complete -c corestack -n "__fish_seen_subcommand_from predict" -l top -x -d "lists: classes of each row"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l max-detections -x -d "detection: most boxes of an image"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l min-score -x -d "detection: least score of a box"
 complete -c corestack -n "__fish_seen_subcommand_from export" -l format -s f -x -a "onnx c wasm" -d "format"

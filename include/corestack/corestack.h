@@ -138,7 +138,7 @@ CST_API cst_status cst_pool_open_files(cst_context *context, cst_pool **out,
 typedef struct cst_pool_arrays {
     size_t struct_size; /* sizeof(cst_pool_arrays), or 0 for the fields of version 0.1 */
     const char *split;  /* NULL: "oof" */
-    cst_task task;      /* CST_TASK_CLASSIFICATION, CST_TASK_REGRESSION or CST_TASK_MULTILABEL */
+    cst_task task;      /* of rows: no segmentation or detection */
     cst_output output;  /* what the members' numbers are; not read for a regression */
     int64_t members;
     int64_t rows;
@@ -162,6 +162,9 @@ typedef struct cst_pool_arrays {
                                    without one; or NULL */
     const int64_t *order;       /* [rows] for folds.kind=time: a smaller number is earlier; or NULL:
                                    the rows are in the order of time */
+    const int64_t *listed;      /* [members] k of CST_TASK_TOPK, whose arrays are [rows][2 k + 1]: k
+                                   classes (-1: none), their log-probabilities and that of all
+                                   others together, NaN where it is not known; else NULL */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */

@@ -26,6 +26,7 @@
 #include <corestack/safetensors.h>
 #include <corestack/segmentation.h>
 #include <corestack/soup.h>
+#include <corestack/topk.h>
 #include <corestack/weights.h>
 
 #endif

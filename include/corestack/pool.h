@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Returns "classification", "regression", "segmentation", "detection" or "multilabel"; NULL for any
- * other value. Static. */
+/* Returns "classification", "regression", "segmentation", "detection", "multilabel" or "topk"; NULL
+ * for any other value. Static. */
 CST_API const char *cst_task_name(cst_task task);
 
 /* Returns path `index` of the files that the pool names, over all splits: labels, annotations, ids,

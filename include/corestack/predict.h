@@ -72,7 +72,8 @@ typedef enum cst_task {
     CST_TASK_REGRESSION = 1,     /* one or more values for each sample */
     CST_TASK_SEGMENTATION = 2,   /* a distribution over classes for each pixel of an image */
     CST_TASK_DETECTION = 3,      /* boxes with a category and a score for each image */
-    CST_TASK_MULTILABEL = 4      /* an independent probability for each label of a sample */
+    CST_TASK_MULTILABEL = 4,     /* an independent probability for each label of a sample */
+    CST_TASK_TOPK = 5 /* the likeliest classes of each sample with their log-probabilities */
 } cst_task;
 
 typedef struct cst_model cst_model;

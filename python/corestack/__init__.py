@@ -20,7 +20,7 @@ from ._errors import (
     MismatchError, NumericError, OutOfMemoryError, UnsupportedError,
 )  # fmt: skip
 from ._comparisons import ablate, compare, profile, sweep
-from ._functions import adapt, bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets, suggest
+from ._functions import adapt, bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets, suggest, top_k
 from ._library import version as __version__
 from ._methods import register, unregister
 from ._monitor import Monitor, monitor
@@ -53,7 +53,7 @@ __all__ = [
     "Monitor", "NumericError", "OutOfMemoryError", "Report", "Stack", "UnsupportedError", "__version__", "ablate", "adapt",
     "bound", "cka", "compare", "evaluate", "fit", "folds", "inspect", "io", "load", "methods", "metrics", "monitor",
     "option_table", "plot", "presets", "profile", "register", "soup", "suggest", "swa", "swag_fit", "swag_sample", "sweep",
-    "unregister",
+    "top_k", "unregister",
 ]  # fmt: skip
 
 if not TYPE_CHECKING and find_spec("sklearn") is None:

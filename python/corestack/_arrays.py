@@ -18,7 +18,8 @@ _TYPES = {np.dtype(np.float32): c.NUMBER_FLOAT32, np.dtype(np.float64): c.NUMBER
 
 
 TASKS = {"classification": c.TASK_CLASSIFICATION, "regression": c.TASK_REGRESSION,
-         "segmentation": c.TASK_SEGMENTATION, "detection": c.TASK_DETECTION, "multilabel": c.TASK_MULTILABEL}  # fmt: skip
+         "segmentation": c.TASK_SEGMENTATION, "detection": c.TASK_DETECTION, "multilabel": c.TASK_MULTILABEL,
+         "topk": c.TASK_TOPK}  # fmt: skip
 # Their arrays are (rows, outputs), and so are the targets.
 OF_OUTPUTS = (c.TASK_REGRESSION, c.TASK_MULTILABEL)
 _UNNAMED = "but there are no classes; give classes=[...], the names in the order of the columns"
@@ -330,6 +331,36 @@ def row_weights(values: Any, rows: int) -> Optional[Array]:
     return in_c_order(found, np.float64)
 
 
+def are_lists(preds: Any) -> bool:
+    """Whether members are tuples of indices, log-probabilities and perhaps the rest."""
+    of = list(preds.values()) if isinstance(preds, Mapping) else preds if isinstance(preds, (list, tuple)) else []
+    return len(of) > 0 and all(isinstance(one, tuple) and len(one) in (2, 3) for one in of)
+
+
+def _lists(preds: Any) -> Any:
+    """Such members as arrays (rows, 2 k + 1) of one width, with -1 for no class and NaN for no rest."""
+
+    def joined(name: str, indices: Any, logprobs: Any, rest: Any = None) -> Array:
+        classes, logs = (as_array(loaded(a, name), name) for a in (indices, logprobs))
+        if classes.ndim != 2 or classes.shape != logs.shape or classes.dtype.kind not in "iu":
+            raise MismatchError(
+                f"{name}: indices {classes.dtype}{classes.shape} and log-probabilities {logs.shape}; both must be (rows, k), and indices integers"
+            )
+        others = np.full(len(classes), np.nan) if rest is None else as_array(loaded(rest, name), name)
+        if others.shape != (len(classes),):
+            raise MismatchError(f"{name}: the rest has shape {others.shape}, but there are {len(classes)} rows")
+        found = np.full((len(classes), 2 * width + 1), -1, np.float64)
+        found[:, : classes.shape[1]] = classes
+        found[:, width : width + classes.shape[1]] = logs
+        found[:, -1] = others
+        return found
+
+    of = dict(preds) if isinstance(preds, Mapping) else dict(zip(default_names(len(preds)), preds))
+    width = max(np.shape(one[0])[-1] if np.ndim(one[0]) else 1 for one in of.values())
+    made = {str(name): joined(str(name), *one) for name, one in of.items()}
+    return made if isinstance(preds, Mapping) else list(made.values())
+
+
 def domain_names(values: Any, rows: Optional[int]) -> Optional[Array]:
     """Names of domains [rows] as text, numbers as they are written; "" for a row without one (None, NaN, NA)."""
     if values is None:
@@ -385,7 +416,18 @@ class Arrays:
         unnamed: Optional[str] = None,
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
-        if kind != c.TASK_CLASSIFICATION and kind not in OF_OUTPUTS:
+        lists = are_lists(preds)
+        number = None  # of classes, which lists do not show
+        if lists or kind == c.TASK_TOPK:
+            if not lists or classes is None:
+                raise ArgumentError(
+                    "classes: give the number of all classes, or their names; the members list only some of them"
+                    if lists else "predictions: give (indices, logprobs) or (indices, logprobs, rest) of each member"
+                )  # fmt: skip
+            kind, preds = c.TASK_TOPK, _lists(preds)
+            number = _values.integer(classes, "classes") if isinstance(classes, (int, np.integer)) else len(classes)
+            classes = None if isinstance(classes, (int, np.integer)) else classes
+        elif kind != c.TASK_CLASSIFICATION and kind not in OF_OUTPUTS:
             raise ArgumentError(f"predictions: pools of task {task} are read from files; give the path")
         self.values = kind in OF_OUTPUTS
         numbers_are = number_of(output, OUTPUTS, "output")
@@ -402,10 +444,10 @@ class Arrays:
             self.names = [name for name in self.names if name in only]
         self.rows = matrices[0].shape[0]
         width = matrices[0].shape[1] if matrices[0].ndim == 2 else 1
-        self.classes = 2 if width == 1 and not self.values else width  # outputs of a regression
+        self.classes = number or (2 if width == 1 and not self.values else width)  # outputs of a regression
         if positive is not None and (self.values or classes is not None):
             raise ArgumentError("positive: is for two classes without names; remove it, or classes")
-        if classes is None and label_names is None and not self.values:
+        if classes is None and label_names is None and not self.values and not lists:
             if unnamed is None:
                 classes = _classes_of(y, self.classes, positive, width == 1)
             if positive is not None and y is not None:
@@ -443,7 +485,8 @@ class Arrays:
         def address(array: Optional[Array]) -> Optional[int]:
             return None if array is None else array.ctypes.data
 
-        self._alive = (matrices, numbers, costs, fold_numbers, group_numbers, time_of, weights)
+        listed = (ctypes.c_int64 * len(matrices))(*[(width - 1) // 2] * len(matrices)) if lists else None
+        self._alive = (matrices, listed, numbers, costs, fold_numbers, group_numbers, time_of, weights)
         self.struct = c.PoolArrays(
             split=_values.text(split, "split"),
             task=kind,
@@ -461,6 +504,7 @@ class Arrays:
             folds=address(fold_numbers),
             groups=address(group_numbers),
             order=address(time_of),
+            listed=None if listed is None else ctypes.addressof(listed),
             weights=address(weights),
             domains=None if domain_of is None else texts(domain_of.tolist(), "domains"),
         )

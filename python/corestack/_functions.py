@@ -38,7 +38,7 @@ def fit(
     sample_weight: Union[None, Column, Path] = None,
     domains: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
+    classes: Union[None, int, Names] = None,
     positive: Union[None, str, int, bool] = None,
     flops: Costs = None,
     latency_ms: Costs = None,
@@ -80,7 +80,8 @@ def fit(
     in the order of time. groups: group of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
     are left out. domains: domain of each row, a name or a number; see the option domain.aware. flops, latency_ms, params: FLOPs and milliseconds of one prediction, and number of parameters, by member
     (a list or a dict), for the report and for keep_max_flops, keep_max_latency and keep_max_params. classes: names of the
-    classes, or of the outputs of a regression. positive: of two classes the label that is class 1, of which a single column is
+    classes, or of the outputs of a regression; their number where members list their likeliest classes, as (indices, logprobs) or
+    (indices, logprobs, rest) each (docs/topk.md). positive: of two classes the label that is class 1, of which a single column is
     the probability; by default 1, or of texts "true", "yes", "pos" and the like.
     output: "probability" (default) or "logit".
     outside: for the path of a pool, allow the manifest or folder to refer to files outside it.
@@ -247,6 +248,20 @@ def suggest(
         out = found.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
         s.check(c.lib.cst_adapt_suggest(s.context, stack._model, pool, name, number, out))
         return found
+
+
+def top_k(probabilities: Matrix, k: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Cut probabilities (rows, classes) to the k largest of each row: (indices, logprobs, rest), as :func:`fit` takes them for
+    members with huge numbers of classes (docs/topk.md)."""
+    p = _arrays.distribution(probabilities)
+    k = min(_values.integer(k, "k", least=1), p.shape[1])
+    chosen = np.argpartition(-p, k - 1, axis=1)[:, :k]
+    values = np.take_along_axis(p, chosen, axis=1)
+    order = np.argsort(-values, axis=1, kind="stable")
+    values = np.take_along_axis(values, order, axis=1)
+    with np.errstate(divide="ignore"):
+        rest = np.log(np.maximum(1 - values.sum(axis=1, dtype=np.float64), 0)).astype(np.float32)
+        return np.take_along_axis(chosen, order, axis=1).astype(np.int32), np.log(values), rest
 
 
 # ---- scores of predictions -------------------------------------------------------------------------

@@ -49,6 +49,7 @@ def open_pool(
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
     label_names = [about.pop(name, None) for name in ("label_names", "only")][0]
+    number = about.pop("classes") if isinstance(about.get("classes"), (int, np.integer)) else None  # of files that list some
     files = {"y": y, **{name: about.pop(name, None) for name in _PER_ROW}}
     in_memory = files["y"] is not None and not _arrays.is_path(files["y"])
     named = not is_manifest(preds) and not isinstance(about.get("classes"), int)
@@ -59,6 +60,7 @@ def open_pool(
         raise ArgumentError(f"{given[0]}: this comes from the files of the pool; remove the argument, or change the pool")
     more: dict[str, Any] = {"outside": int(outside), "missing": allowed(missing), **in_tables(**columns)}
     more["unlabelled"] = unlabelled
+    more["classes"] = number
     if positive is not None:
         more["positive"] = _values.text(str(positive), "positive")
     if classes is not None and not is_manifest(preds):
@@ -201,7 +203,7 @@ def as_files(s: Session, pool: Any, split: str, given: dict[str, Any], classes: 
     s.check(c.lib.cst_pool_load(s.context, pool, split.encode()))
     ids = c.listed(c.lib.cst_pool_id, pool, split.encode()) or None
     values = c.lib.cst_pool_task(pool) in _arrays.OF_OUTPUTS
-    if not values and c.lib.cst_pool_task(pool) != c.TASK_CLASSIFICATION:
+    if not values and c.lib.cst_pool_task(pool) not in (c.TASK_CLASSIFICATION, c.TASK_TOPK):
         raise ArgumentError(f"{next(iter(arrays))}: this comes from the files of the pool; remove the argument, or change the pool")
     folder = tempfile.mkdtemp(prefix="corestack-")
     weakref.finalize(s, shutil.rmtree, folder, True)

@@ -120,6 +120,23 @@ def probabilities(s: Session, model: Any, pool: Any, split: str, guard: Guard) -
     return flat, rows.value
 
 
+def lists(s: Session, model: Any, pool: Any, split: str, top: Optional[int]) -> tuple[Array, Array, Array]:
+    """The likeliest classes of each row, their log-probabilities and that of all others."""
+    found = ctypes.c_void_p()
+    count = 0 if top is None else _values.integer(top, "top", least=1)
+    s.check(c.lib.cst_model_predict_topk(s.context, model, pool, split.encode(), count, ctypes.byref(found)))
+    made = ctypes.cast(found, ctypes.POINTER(c.Topk))
+    of = made.contents
+    shape = (of.rows, of.top)
+
+    def taken(address: int, kind: Any, of_shape: tuple[int, ...]) -> Array:
+        return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), of_shape).copy()
+
+    out = (taken(of.indices, ctypes.c_int32, shape), taken(of.logprobs, ctypes.c_float, shape), taken(of.rest, ctypes.c_float, shape[:1]))
+    c.lib.cst_topk_free(s.context, made)
+    return out
+
+
 def values(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, Array, int]:
     """Values and variances of a regression, flat, and how many rows."""
     rows, mean, variance = ctypes.c_int64(), ctypes.c_void_p(), ctypes.c_void_p()

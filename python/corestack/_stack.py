@@ -14,7 +14,7 @@ from ._arguments import taking
 from ._convert import in_c_order
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._outputs import refuse_inputs, written_once
-from ._pools import allowed, config, member_names, of_pool, open_files, open_pool, predicted_split, scoring, task_name
+from ._pools import allowed, config, is_manifest, member_names, of_pool, open_files, open_pool, predicted_split, scoring, task_name
 from ._report import Report, made, write_page, write_suspects
 from ._session import Owner, Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions
@@ -224,6 +224,8 @@ class Stack(Owner):
             preds = s.run(self._only_needed, preds, others)
             about.update(names=self._named(preds, about.get("names")), only={*self._kept, *others}, unnamed=_UNNAMED)
             split = "test"
+        if self.task == "topk" and not is_manifest(preds):
+            about["classes"] = self.n_classes
         return open_pool(s, preds, y, split, self.task, label_names=self.classes, **about)
 
     def _open(self, s: Session, preds: Any, y: Any, split: str, **about: Any) -> ctypes.c_void_p:
@@ -232,6 +234,8 @@ class Stack(Owner):
             classes = about.get("classes")
             about.update(names=self._named(preds, about.get("names")), unnamed=_UNNAMED)
             about["classes"] = self.classes if classes is None else classes
+        if self.task == "topk" and about.get("classes") is None and not is_manifest(preds):
+            about["classes"] = self.n_classes
         return open_pool(s, preds, y, split, self.task, **about)
 
     def _only_needed(self, preds: Any, others: Sequence[str]) -> Any:
@@ -274,6 +278,7 @@ class Stack(Owner):
         formulas: str = "mark",
         max_detections: int = 100,
         min_score: float = 0.001,
+        top: Optional[int] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -297,6 +302,8 @@ class Stack(Owner):
         return_variance: for regression, return (values, variances).
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
         of dicts in COCO's format: of each image the `max_detections` boxes with the highest scores of at least `min_score`.
+        Members that list their likeliest classes give (indices, logprobs, rest) of the `top` likeliest, by default as many as
+        the widest member lists (docs/topk.md).
         out: a file to write instead, like `corestack predict -o` (.npy or .csv; for segmentation .npy or a new folder; for
         detection .json); returns the Report. like: a sample submission (.csv) whose ids, order and columns `out` takes.
         column: write one column of this name; with like, fill this column and copy the others. format: format of maps, "maps", "maps-float16", "labels" or "png".
@@ -327,6 +334,10 @@ class Stack(Owner):
             if formulas not in ("mark", "keep"):
                 raise ArgumentError(f"formulas: is {_values.shown(formulas)}; it must be 'mark' or 'keep'")
             c.lib.cst_context_set_formulas(s.context, formulas == "keep")
+            if self.task == "topk" or top is not None:
+                if self.task != "topk" or out is not None or format is not None:
+                    raise ArgumentError("top, out and format: lists of the likeliest classes are returned, and top is for them alone")
+                return _prediction.lists(s, self._model, pool, split, top)
             if out is not None:
                 refuse_inputs(_values.path(out, "out"), preds, pool)
                 return _prediction.write(s, self._model, pool, split, out, format, like, column, guarded, boxes, ids)
@@ -350,7 +361,7 @@ class Stack(Owner):
             flat, columns = _prediction.as_members(pool, split, flat, columns)
         return _prediction.shaped(flat, rows, columns, conditions, columns == 1)
 
-    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score")
+    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score top")
     def predict_proba(self, preds: Union[Predictions, Sequence[Path]], **arguments: Any) -> Array:
         """Return probabilities of a classification, (rows, classes), also where a member has one column."""
         if self.task != "classification":
@@ -363,7 +374,7 @@ class Stack(Owner):
             flat, rows = _prediction.probabilities(s, self._model, pool, split, guarded)
             return self._shaped(flat, pool, split, rows, both=True)
 
-    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score")
+    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score top")
     def decide(self, preds: Union[Predictions, Sequence[Path]], **arguments: Any) -> Array:
         """Return the class of each row that is decided for, (rows,) int32: for the metric of the fit (`metric=`, also
         "cost=FILE", of :func:`corestack.fit`), else the one with the largest probability. Of a regression the values that
@@ -380,7 +391,7 @@ class Stack(Owner):
             s.check(c.lib.cst_model_decide(s.context, self._model, p.ctypes.data, out.size, out.ctypes.data))
         return out
 
-    @taking(predict, without="output domains guard batch label_shift return_variance return_report out format id_map like column formulas max_detections min_score")
+    @taking(predict, without="output domains guard batch label_shift return_variance return_report out format id_map like column formulas max_detections min_score top")
     def predict_interval(
         self, preds: Union[Predictions, Sequence[Path]], level: float = 0.9, *, split: Optional[str] = None, **arguments: Any
     ) -> Array:

@@ -23,7 +23,8 @@ class SupportsArray(Protocol):
 # What one member predicts, (rows, classes) or (rows,).
 Matrix = Union[SupportsArray, Sequence[float], Sequence[Sequence[float]]]
 # What corestack.fit calls preds: in memory or mapped, and anything.
-Arrays = Union[Matrix, Sequence[SupportsArray], Sequence[Sequence[Sequence[float]]], Mapping[str, Matrix], Mapping[str, Path]]
+Arrays = Union[Matrix, Sequence[SupportsArray], Sequence[Sequence[Sequence[float]]], Mapping[str, Matrix], Mapping[str, Path],
+               Mapping[str, tuple[SupportsArray, ...]], Sequence[tuple[SupportsArray, ...]]]  # fmt: skip
 Predictions = Union[Arrays, Path]
 # One number or name for each row.
 Column = Union[SupportsArray, Sequence[float], Sequence[str]]

@@ -27,7 +27,7 @@ const char *cst_status_text(cst_status status) {
 }
 
 const char *cst_task_name(cst_task task) {
-    static const char *const names[] = {"classification", "regression", "segmentation", "detection",
-                                        "multilabel"};
+    static const char *const names[] = {"classification", "regression", "segmentation",
+                                        "detection",      "multilabel", "topk"};
     return (unsigned)task < sizeof names / sizeof names[0] ? names[task] : NULL;
 }

@@ -47,5 +47,9 @@ cst_status cst_model_export(cst_context *context, const cst_model *model, const 
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "a model for detection fuses boxes, which no format carries: use the "
                         "library or `corestack predict`");
+    if (model->task == CST_TASK_TOPK)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "a model for topk reads lists of the likeliest classes, which no format "
+                        "carries");
     return cst_why(context, FORMATS[f].write(context, model, how, path));
 }

@@ -601,8 +601,9 @@ static cst_status put_fit(cst_context *context, cst_report *report, const cst_fi
     cst_put_metric(report, facts->metric);
     if (view->weights)
         cst_report_number(report, root, "effective_samples", cst_view_effective_rows(view));
-    if (!family->task)
-        cst_report_integer(report, root, "classes", view->classes);
+    if (!family->task || view->listed_of)
+        cst_report_integer(report, root, "classes",
+                           view->listed_of ? view->listed_of : view->classes);
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(facts->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");

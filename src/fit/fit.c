@@ -51,10 +51,11 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     job->facts.gain = NAN;
     CST_TRY(check_cascade(context, job));
     const cst_task task = cst_pool_task(job->pool);
-    if (*job->settings.metric && !job->hints && task != CST_TASK_MULTILABEL) /* one of its scores */
+    bool own = task == CST_TASK_MULTILABEL || task == CST_TASK_TOPK; /* metrics are its scores */
+    if (*job->settings.metric && !job->hints && !own)
         CST_TRY(cst_metric_parse(context, scope, task, job->settings.metric, &job->facts.metric));
-    if (task == CST_TASK_MULTILABEL)
-        CST_TRY(cst_training_no_time(context, job->facts.options, "multilabel"));
+    if (own)
+        CST_TRY(cst_training_no_time(context, job->facts.options, cst_task_name(task)));
     CST_OWN(context, scope, cst_training, source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);
@@ -139,7 +140,8 @@ static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report **o
     if (family->task)
         cst_report_string(report, root, "task", family->task);
     CST_PUT(report, root, CST_S("split", job->facts.split), CST_I("samples", view->rows),
-            CST_I(family->task ? "output_count" : "classes", view->classes));
+            CST_I(family->task && !view->listed_of ? "output_count" : "classes",
+                  view->listed_of ? view->listed_of : view->classes));
     json_t *models = cst_report_list(report, root, "models");
     for (int32_t k = 0; k < view->members; k++)
         cst_report_add_string(report, models, cst_pool_member_name(job->pool, k));

@@ -19,6 +19,7 @@ enum { CST_PAIR_TESTS_MAX = 3 }; /* the first of the metric, if there is one */
 
 typedef struct cst_task_ops cst_task_ops;
 typedef struct cst_profile_ops cst_profile_ops;
+typedef struct cst_mix_task cst_mix_task;
 
 /* Rows that methods are fitted on, and rows that they are scored on: nested on split "oof", or
  * another split, which is read by predictions only. */
@@ -228,4 +229,5 @@ struct cst_task_ops {
     cst_status (*describe)(cst_context *context, cst_part part, const cst_description *d);
     /* Calls of a model that a profile times (fit/profile.h). */
     const cst_profile_ops *profile;
+    const cst_mix_task *mixes; /* where these functions are those of fit/mix_methods.h */
 };

@@ -35,6 +35,11 @@ static cst_status prepare_folds(cst_context *context, const cst_pool *pool, cons
     int32_t folds = plan->count;
     const int32_t *labels = out->view.labels;
     const double *targets = out->view.targets;
+    CST_SCOPE(scope);
+    if (cst_pool_task(pool) == CST_TASK_TOPK) { /* of so many classes most are rare */
+        CST_NEW(context, scope, int32_t, alike, out->view.rows);
+        labels = alike;
+    }
     const int32_t *given = out->counted.folds;
     const int64_t *groups = out->view.groups;
     int64_t rows = out->view.rows;
@@ -293,6 +298,8 @@ cst_status cst_training_find(cst_context *context, const cst_pool *pool, const c
                              cst_findings *findings) {
     const cst_check_source check = check_of(pool, split, source, hints);
     tell_dates(context, pool, split, source, hints);
+    if (cst_pool_task(pool) == CST_TASK_TOPK) /* they are of whole rows */
+        return CST_OK;
     return cst_check_run(context, &check, findings);
 }
 

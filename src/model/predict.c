@@ -361,6 +361,8 @@ cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
 }
 
 size_t cst_stack_sample_bytes(const cst_model *model) {
+    if (model->task == CST_TASK_TOPK) /* only classes that are listed */
+        return 1;
     /* No product overflows: 2^24 classes, 2^20 members, 2^31 learners. */
     size_t floats = (size_t)cst_model_inputs(model) * (cst_task_has_outputs(model->task) ? 2 : 1);
     if (model->transform)

@@ -143,6 +143,10 @@ static cst_status predict_split(cst_context *context, const cst_model *model, cs
                                 const char *split, bool strict, const cst_guard *guard, float **out,
                                 int64_t *rows, cst_guard_report **report) {
     CST_SCOPE(scope);
+    if (model->task == CST_TASK_TOPK)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "the model predicts lists of the likeliest classes, not rows of "
+                        "probabilities: use cst_model_predict_topk");
     cst_guard_report *found = NULL;
     cst_view view = {0};
     float *result = NULL;

@@ -9,12 +9,22 @@
 #include <math.h>
 #include <string.h>
 
+static cst_status refuse_lists(cst_context *context, const char *call, const cst_model *model) {
+    return model->task != CST_TASK_TOPK
+               ? CST_OK
+               : cst_fail(context, CST_ERROR_UNSUPPORTED,
+                          "%s: the model predicts lists of the likeliest classes from such lists, "
+                          "not rows of probabilities",
+                          call);
+}
+
 cst_status cst_predict_arguments(cst_context *context, const char *call, const cst_model *model,
                                  const float *const *predictions, const uint8_t *present,
                                  int64_t rows, const float *out) {
     if (rows < 0 || (rows > 0 && (!predictions || !out)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: model, predictions, rows >= 0 and an output are required", call);
+    CST_TRY(refuse_lists(context, call, model));
     if (!cst_size_fits(rows, model->classes, sizeof *out))
         return cst_fail_size(context, call, rows, model->classes);
     for (int32_t k = 0; rows > 0 && k < cst_model_inputs(model); k++)
@@ -91,6 +101,7 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
     if (!out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_predictor_create: context, predictor and model are required");
+    CST_TRY(refuse_lists(context, __func__, model));
     cst_predictor *made = cst_alloc(context, 1, sizeof *made);
     cst_status status = made ? predictor_fill(context, model, made) : CST_ERROR_MEMORY;
     if (status == CST_OK)

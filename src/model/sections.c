@@ -23,7 +23,7 @@ static void check_cells(cst_codec *c, size_t at, const char *what, int64_t count
 
 static void code_task(cst_codec *c, cst_model *model) {
     size_t at = c->at;
-    CST_CODE_INT(c, model->task, "the task", 0, CST_TASK_MULTILABEL);
+    CST_CODE_INT(c, model->task, "the task", 0, CST_TASK_TOPK);
     int32_t least = cst_task_has_outputs(model->task) ? 1 : 2;
     CST_CODE_INT(c, model->classes, "the number of classes", least, CST_MODEL_CLASSES_MAX);
     CST_CODE_INT(c, model->members, "the number of members", 1, CST_MODEL_MEMBERS_MAX);
@@ -457,6 +457,7 @@ static void code_learner(cst_codec *c, const cst_model *model, cst_learner *lear
     cst_code_f64(c, &learner->blend, "a blend weight", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
     check_lengths(c, at, model, learner, index);
     bool mixes = learner->own && learner->own->mix;
+    mixes = mixes || model->task == CST_TASK_TOPK; /* or needs none */
     for (int32_t k = 0; learner->kind == CST_LEARNER_LOGLINEAR && !mixes && k < model->members; k++)
         if (!(model->mix[k] >= CST_MODEL_MIX_MIN && model->mix[k] < 1))
             cst_refuse(c, at,
@@ -656,8 +657,9 @@ enum {
     VALUES = 1 << CST_TASK_REGRESSION,
     BOXES = 1 << CST_TASK_DETECTION,
     LABELS = 1 << CST_TASK_MULTILABEL,
+    LISTS = 1 << CST_TASK_TOPK,
     ONE_OF = CLASSES | MAPS | BOXES, /* distributions over classes */
-    ANY = ONE_OF | VALUES | LABELS
+    ANY = ONE_OF | VALUES | LABELS | LISTS
 };
 
 /* In the order of the file. A section without `has` is there if the model's pointer at `part` is;
@@ -900,6 +902,12 @@ static void check_model(cst_codec *c, size_t size, const cst_model *model) {
         cst_refuse(c, c->at, "section FUSE is missing from a detection model");
     if (model->fusion && model->classes != 2)
         cst_refuse(c, c->at, "a detection model has %d classes instead of 2", model->classes);
+    if (model->task == CST_TASK_TOPK &&
+        (model->learners != 1 || model->calibrator.kind > CST_CALIBRATOR_TEMPERATURE ||
+         (model->learner[0].kind == CST_LEARNER_LOGLINEAR
+              ? model->learner[0].biases > 0
+              : model->learner[0].kind != CST_LEARNER_LINEAR)))
+        cst_refuse(c, c->at, "a model of lists of classes is no pool of all members");
     if (model->task == CST_TASK_MULTILABEL && model->gate.mode != CST_GATE_NONE)
         cst_refuse(c, c->at, "a multilabel model has a gate");
     if (c->at != c->end)

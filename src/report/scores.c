@@ -97,6 +97,15 @@ static const cst_score_spec PARTS[] = {
     {"worst_top1", "worst split %", 2, 100, true, true, true, true, false, false},
 };
 
+static const cst_score_spec TOPK[] = {
+    {"nll", "NLL", 4, 1, false, true, true, true, true, false},
+    {"perplexity", "perplexity", 3, 1, false, true, true, true, true, false},
+    {"top1", "top-1 %", 2, 100, true, true, true, true, true, false},
+    {"top5", "top-5 %", 2, 100, true, true, true, false, true, false},
+    {"ece", "ECE", 4, 1, false, true, true, false, true, false},
+    {"brier", "Brier", 4, 1, false, true, true, false, false, false},
+};
+
 #define LIST(list)                                                                                 \
     { list, sizeof(list) / sizeof(list)[0] }
 
@@ -105,11 +114,10 @@ typedef struct score_list {
     int32_t count;
 } score_list;
 
-static const score_list TASKS[] = {[CST_TASK_CLASSIFICATION] = LIST(CLASSIFICATION),
-                                   [CST_TASK_REGRESSION] = LIST(REGRESSION),
-                                   [CST_TASK_SEGMENTATION] = LIST(SEGMENTATION),
-                                   [CST_TASK_DETECTION] = LIST(DETECTION),
-                                   [CST_TASK_MULTILABEL] = LIST(MULTILABEL)};
+static const score_list TASKS[] = {
+    [CST_TASK_CLASSIFICATION] = LIST(CLASSIFICATION), [CST_TASK_REGRESSION] = LIST(REGRESSION),
+    [CST_TASK_SEGMENTATION] = LIST(SEGMENTATION),     [CST_TASK_DETECTION] = LIST(DETECTION),
+    [CST_TASK_MULTILABEL] = LIST(MULTILABEL),         [CST_TASK_TOPK] = LIST(TOPK)};
 static const score_list GROUPS[] = {[CST_SCORES_OOD] = LIST(OOD),
                                     [CST_SCORES_CORRUPTION] = LIST(CORRUPTION),
                                     [CST_SCORES_PARTS] = LIST(PARTS)};
@@ -125,7 +133,7 @@ static bool same(const char *a, const char *b) {
 
 cst_task cst_document_task(const json_t *root) {
     const char *task = cst_json_string(root, "task");
-    for (int t = CST_TASK_MULTILABEL; t > CST_TASK_CLASSIFICATION; t--)
+    for (int t = CST_TASK_TOPK; t > CST_TASK_CLASSIFICATION; t--)
         if (same(task, cst_task_name((cst_task)t)))
             return (cst_task)t;
     return CST_TASK_CLASSIFICATION;

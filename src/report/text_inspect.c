@@ -166,7 +166,7 @@ static void print_spectrum(cst_page *page, const json_t *root) {
                  "meta-features"));
     const json_t *outputs = json_object_get(root, "outputs");
     size_t count = json_array_size(outputs);
-    if (cst_document_task(root) == CST_TASK_MULTILABEL)
+    if (cst_document_task(root) == CST_TASK_MULTILABEL || cst_document_task(root) == CST_TASK_TOPK)
         return;
     cst_page_heading(page, root, "Spectrum");
     if (count == 0)

@@ -224,6 +224,7 @@ static void print_task(cst_page *page, const json_t *root, const json_t *rows) {
                     CST_NUMBER("boxes", "boxes", 0));
     switch (cst_document_task(root)) {
     case CST_TASK_CLASSIFICATION:
+    case CST_TASK_TOPK:
         break;
     case CST_TASK_REGRESSION:
         cst_text_coverage(page, rows);

@@ -11,13 +11,14 @@
 #include "tasks/multilabel/multilabel.h"
 #include "tasks/regression/regression.h"
 #include "tasks/segmentation/segmentation.h"
+#include "tasks/topk/topk.h"
 
 #include <string.h>
 
 /* In the order of cst_task. */
 static const cst_task_ops *const OPS[] = {
     &cst_classification_ops, &cst_regression_ops, &cst_segmentation_ops,
-    &cst_detection_ops,      &cst_multilabel_ops,
+    &cst_detection_ops,      &cst_multilabel_ops, &cst_topk_ops,
 };
 
 static const cst_task_ops *ops_of(const cst_pool *pool) {
@@ -274,6 +275,9 @@ cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *p
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_profile: model, pool and report are required");
     CST_TRY(check_task(context, model, pool));
+    if (!ops_of(pool)->profile)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED, "the predictions of %s are not profiled",
+                        cst_task_name(cst_pool_task(pool)));
     return finish(context, cst_run_profile(context, ops_of(pool), model, pool, &o, report), report);
 }
 
@@ -349,10 +353,12 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool,
     CST_ENTER(context);
     CST_TRY(read_options(context, __func__, pool, false, options_given, &o, report));
     CST_TRY(check_alone(context, __func__, &o));
-    if (cst_pool_task(pool) == CST_TASK_MULTILABEL)
+    cst_task task = cst_pool_task(pool);
+    if (task == CST_TASK_MULTILABEL || task == CST_TASK_TOPK)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "the stages of an ablation are not those of a multilabel fit; use compare "
-                        "for methods, or sweep for settings");
+                        "the stages of an ablation are not those of a %s fit; use compare for "
+                        "methods, or sweep for settings",
+                        cst_task_name(task));
     return finish(context, cst_run_ablate(context, ops_of(pool), pool, &o, report), report);
 }
 

@@ -245,7 +245,9 @@ static const char *const UNSIZED[] = {
     "cst_model_cascade", "cst_report_set_cascade", "cst_cascade_create", "cst_cascade_start",
     "cst_cascade_give",
     /* As many rows as the report of a guard: in tests/model/labels.c. */
-    "cst_model_label_shift", "cst_model_predict_detections", NULL};
+    "cst_model_label_shift", "cst_model_predict_detections",
+    /* Need a pool of lists, and arrays of one: in tests/cli/test_topk.py. */
+    "cst_model_predict_topk", "cst_write_topk", NULL};
 
 /* The least power of two of which no memory holds so many: of numbers of 8 bytes, and of three of
  * 4, 2^53. */

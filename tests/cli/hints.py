@@ -571,3 +571,24 @@ def tiny(x, y, w, h):
 
 case("fit dd -o n.cstack", "+ --set checks=off", make=lambda: misplaced("oof", corners))
 case("predict e.cstack dd -o o.json", lambda: without_first("test"), "+ --missing allow", make=lambda: misplaced("test", tiny))
+
+
+# ---- lists of the likeliest classes ----
+
+
+def lists():
+    """Files of members that list two of three classes, and a model `l.cstack` of them."""
+    for k, name in enumerate("lmn", 11):
+        order = np.argsort(-member(k), axis=1)[:, :2]
+        np.savez(f"{name}.npz", indices=order, logprobs=np.log(np.take_along_axis(member(k), order, axis=1)))
+    run("fit", "--labels", "y.npy", "l.npz", "m.npz", "n.npz", "--classes", "3", "-o", "l.cstack", "-s", "evaluate.nested=false")
+
+
+LISTS = "fit --labels y.npy l.npz m.npz n.npz -o new.cstack"
+case(LISTS, "+ --classes 3", make=lists)
+case(LISTS + " --classes 3 --missing allow", "- --missing allow", make=lists)
+case(LISTS + " --classes 3 --values logit", "- --values logit", make=lists)
+case("predict l.cstack l.npz m.npz n.npz -o o.npy", "o.npy > o.npz", make=lists)
+case("predict l.cstack l.npz m.npz n.npz -o o.npy", "+ --decide", make=lists)
+case("predict l.cstack l.npz m.npz n.npz -o o.npz --like a.csv", "- --like a.csv", make=lists)
+case("predict m.cstack a.npy b.npy c.npy -o o.npy --top 2", "- --top 2")

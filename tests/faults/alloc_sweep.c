@@ -95,6 +95,7 @@ static const char *const QUIET[] = {
     "cst_pool_free",
     "cst_model_free",
     "cst_report_free",
+    "cst_topk_free",
     "cst_report_get_count",
     "cst_report_get_number",
     "cst_report_get_string",

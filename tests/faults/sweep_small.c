@@ -252,6 +252,83 @@ static void pool_from_arrays(trial *t) {
     cst_pool_free(t->c, pool);
 }
 
+/* ---- lists of the likeliest classes ---- */
+
+enum { LISTED = 2 };
+
+static cst_status open_lists(cst_context *c, const world *w, double *lists, cst_pool **pool) {
+    static const int64_t listed[MEMBERS] = {LISTED, LISTED, LISTED};
+    cst_array arrays[MEMBERS];
+    const int width = 2 * LISTED + 1;
+    for (int k = 0; k < MEMBERS; k++) {
+        double *row = lists + (ptrdiff_t)k * ROWS * width;
+        arrays[k] = (cst_array){.data = row,
+                                .type = CST_NUMBER_FLOAT64,
+                                .row_step = width * (int64_t)sizeof(double),
+                                .column_step = sizeof(double)};
+        for (int i = 0; i < ROWS; i++, row += width) {
+            for (int j = 0; j < LISTED; j++) {
+                row[j] = j;
+                row[LISTED + j] = log((double)w->p[k][i * CLASSES + j]);
+            }
+            row[2 * LISTED] = NAN;
+        }
+    }
+    const cst_pool_arrays given = {.struct_size = sizeof given,
+                                   .task = CST_TASK_TOPK,
+                                   .members = MEMBERS,
+                                   .rows = ROWS,
+                                   .classes = CLASSES,
+                                   .predictions = arrays,
+                                   .names = NAMES,
+                                   .labels = w->labels,
+                                   .listed = listed};
+    return cst_pool_from_arrays(c, pool, &given);
+}
+
+static void pool_of_lists(trial *t) {
+    cst_pool *pool = NULL;
+    double lists[MEMBERS * ROWS * (2 * LISTED + 1)];
+    TRY(t, open_lists(t->c, t->w, lists, &pool), pool == NULL);
+    cst_pool_free(t->c, pool);
+}
+
+static void fit_lists(trial *t) {
+    cst_pool *pool = NULL;
+    cst_model *model = NULL;
+    cst_report *report = NULL;
+    double lists[MEMBERS * ROWS * (2 * LISTED + 1)];
+    must(t->c, open_lists(t->c, t->w, lists, &pool), "pool");
+    TRY(t, cst_fit(t->c, pool, "oof", NULL, &model, &report), model == NULL && report == NULL);
+    cst_model_free(t->c, model);
+    cst_report_free(t->c, report);
+    cst_pool_free(t->c, pool);
+}
+
+static void predict_lists(trial *t) {
+    cst_pool *pool = NULL;
+    cst_model *model = NULL;
+    cst_topk *topk = NULL;
+    double lists[MEMBERS * ROWS * (2 * LISTED + 1)];
+    must(t->c, open_lists(t->c, t->w, lists, &pool), "pool");
+    must(t->c, cst_fit_method(t->c, pool, "oof", "average", NULL, &model, NULL), "fit");
+    TRY(t, cst_model_predict_topk(t->c, model, pool, "oof", 0, &topk), topk == NULL);
+    if (topk)
+        add_bytes(t, topk->logprobs, ROWS * LISTED * sizeof *topk->logprobs);
+    cst_topk_free(t->c, topk);
+    cst_model_free(t->c, model);
+    cst_pool_free(t->c, pool);
+}
+
+static void write_lists(trial *t) {
+    int32_t indices[ROWS] = {0};
+    float numbers[ROWS] = {0};
+    const cst_topk topk = {ROWS, 1, indices, numbers, numbers};
+    const char *path = in_folder(t->w, "lists.npz");
+    TRY(t, cst_write_topk(t->c, path, &topk), access(path, F_OK) != 0);
+    (void)unlink(path);
+}
+
 /* Rows that members lack are filled in. */
 static cst_status open_missing(cst_context *c, const world *w, float own[ROWS * CLASSES],
                                cst_pool **pool) {
@@ -587,5 +664,9 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_predictor_predict_present", "", predictor_predict_present},
     {"cst_model_save_memory", "", model_save_memory},
     {"cst_model_load_memory", "", model_load_memory},
+    {"cst_pool_from_arrays", "lists", pool_of_lists},
+    {"cst_fit", "lists", fit_lists},
+    {"cst_model_predict_topk", "", predict_lists},
+    {"cst_write_topk", "", write_lists},
 };
 const size_t SWEEP_SMALL_COUNT = sizeof SWEEP_SMALL / sizeof SWEEP_SMALL[0];

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._errors import Error, InputError
 from .._library import version
-from . import _boxes, _data, _export, _maps, _networks
+from . import _boxes, _data, _export, _lm, _maps, _networks
 from ._task import Member, Split
 
 # The 19 kinds of ImageNet-C (Hendrycks and Dietterich 2019; the last four are its "extra" ones) in the paper's families.
@@ -241,6 +241,10 @@ def parser() -> argparse.ArgumentParser:
         for option, keywords in SHARED.items():
             sub.add_argument(f"--{option}", **keywords)
         sub.set_defaults(**{**UNSET, **data.defaults})
+    what = "language models: documents of token ids, and the likeliest tokens at each place"
+    sub = inside.add_parser("lm", help=what, description=f"{what[:1].upper()}{what[1:]}.")
+    sub.add_argument("pool", type=Path, metavar="POOL", help="folder of the pool; made if it is not there, else added to")
+    _lm.add_options(sub, _POSITIVE, _named)
     return top
 
 
@@ -269,6 +273,8 @@ def _weights(name: str, model: str, weights: str, count: int) -> str:
 
 
 def run(a: Namespace) -> None:
+    if a.command == "lm":
+        return _lm.run(a)
     data, cores = SETS[a.command], len(os.sched_getaffinity(0))
     torch, pool = _networks.need("torch", "torch"), _export.Pool(a.pool)
     try:

@@ -1,7 +1,7 @@
 /* What the columns of a pool's files are: how many classes or outputs there are, what they are
  * called, and which column of each file is which. When a pool is opened, and again for each file
  * that is read. docs/method.md#s0-rows-folds-ids. */
-#include "data/pool/state.h"
+#include "data/pool/topk.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -567,7 +567,8 @@ cst_status cst_pool_find_columns(cst_context *context, cst_pool *pool) {
                             ? "these are in the order of the columns, the positive one "
                               "last: correct it, and remove --positive"
                             : "remove --positive");
-    if (!cst_pool_of_rows(pool))
+    CST_TRY(cst_topk_find(context, pool));
+    if (!cst_pool_of_rows(pool) || pool->listed > 0)
         return CST_OK;
     CST_TRY(find_shared(context, pool));
     if (!first_path(pool, &split))

@@ -333,6 +333,8 @@ static bool is_percentage(const double *values, int32_t width) {
 cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, int64_t i,
                            double *values, float *out) {
     c->absent = false;
+    if (c->listed_of > 0)
+        return cst_topk_convert(context, c, first, i, values, out);
     if (c->missing && isnan(values[0]) && is_absent(c, values, out))
         return CST_OK;
     if (c->values)

@@ -13,9 +13,11 @@ typedef struct cst_convert {
     const cst_row_file *rows;      /* to name the line and the part; NULL for memory */
     const struct cst_cases *cases; /* of a segmentation, to name the pixel; else NULL */
     int32_t classes;
-    int32_t width;    /* values of a row: classes, or 1 (class 1 of two) */
-    bool values;      /* a regression: numbers pass as they are, if they are finite */
-    bool independent; /* with `values`: each is a probability by itself, or its logit */
+    int32_t width;     /* values of a row: classes, or 1 (class 1 of two) */
+    bool values;       /* a regression: numbers pass as they are, if they are finite */
+    int32_t listed_of; /* top-k: how many classes there are, of which a row lists some; else 0 */
+    bool listed_rest;  /* and says what the others have, which may else be NaN */
+    bool independent;  /* with `values`: each is a probability by itself, or its logit */
     bool logits;
     double
         rounding; /* what a row's sum may be off by because of the file's type: cst_npy_rounding */
@@ -47,6 +49,9 @@ cst_status cst_convert_row_f32(cst_context *context, cst_convert *convert, int64
 /* The same of rows first..first+count-1, which follow one another in `values` and `out`. */
 cst_status cst_convert_rows_f32(cst_context *context, cst_convert *convert, int64_t first,
                                 int64_t count, const float *values, double *wide, float *out);
+/* A row of top-k, in topk.c: values [width] are classes, their logarithms and that of the rest. */
+cst_status cst_topk_convert(cst_context *context, cst_convert *convert, int64_t first, int64_t i,
+                            double *values, float *out);
 /* Whether there was a logit that no model gives, or logits of several classes. */
 bool cst_convert_saturated(const cst_convert *convert);
 /* After the last row. */
@@ -104,6 +109,10 @@ cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64
 cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows,
                           const cst_pieces_out *to);
 
+/* A store's entry that converts rows on every read, of a source that outlives it. Checks as below.
+ */
+cst_status cst_pieces_keep(cst_context *context, cst_scope *scope, const cst_pieces *pieces,
+                           int64_t first, int64_t count, cst_convert *looked, cst_store_entry *out);
 /* A store's entry that converts an open npy on every read: one that streams, whose rows are in the
  * split's order, and which must outlive it. Checks rows first..first+count-1; `looked` has then
  * counted them, for cst_convert_finish. */

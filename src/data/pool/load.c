@@ -6,6 +6,7 @@
 #include "data/files/bytes.h"
 #include "data/pool/pool.h"
 #include "data/pool/spatial.h"
+#include "data/pool/topk.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,6 +25,7 @@ typedef struct member_file {
     int64_t *places;       /* row of the split of each row in the file; NULL: the same */
     int32_t *column_class; /* class of each column where a header names them; NULL: the same */
     bool narrow;           /* it is read as float32 */
+    cst_topk_file listed;  /* of top-k: the arrays; else empty */
     cst_scope *scope;      /* of all this */
 } member_file;
 
@@ -174,7 +176,10 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
     int64_t width = rows->npy ? cst_npy_width(rows->npy) : rows->width;
     rows->width = width;
     bool binary = width == 1 && pool->classes == 2 && pool->task == CST_TASK_CLASSIFICATION;
-    if (width != pool->classes && !binary) {
+    bool listed = pool->task == CST_TASK_TOPK;
+    if (listed && (!rows->npy || width > pool->listed))
+        return cst_file_changed(context, file->path);
+    if (width != pool->classes && !binary && !listed) {
         char hint[HINT_CHARS];
         int32_t lacking = -1;
         CST_TRY(find_lacking(context, pool, rows->table, &lacking));
@@ -315,8 +320,10 @@ static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
 static cst_convert conversion(const cst_pool *pool, const member_file *file) {
     return (cst_convert){.where = file->path,
                          .rows = file->rows,
-                         .classes = pool->classes,
-                         .width = file->width,
+                         .classes = cst_pool_width(pool),
+                         .width = pool->listed > 0 ? 2 * file->width + 1 : file->width,
+                         .listed_of = pool->listed > 0 ? pool->classes : 0,
+                         .listed_rest = file->listed.npy[2] != NULL,
                          .values = cst_task_has_outputs(pool->task),
                          .independent = pool->task == CST_TASK_MULTILABEL,
                          .logits = pool->logits,
@@ -333,6 +340,12 @@ static cst_status read_file(cst_context *context, const void *source, int64_t fi
     return cst_row_file_read(context, file->rows, count, wide);
 }
 
+static cst_status read_listed(cst_context *context, const void *source, int64_t first,
+                              int64_t count, float *narrow, double *wide) {
+    const member_file *file = source;
+    return cst_topk_read(context, &file->listed, first, count, narrow, wide);
+}
+
 /* The row of the split that row `row` of the file is. */
 static int64_t place_of(const void *source, int64_t row) {
     const member_file *file = source;
@@ -343,11 +356,12 @@ static int64_t place_of(const void *source, int64_t row) {
 static cst_status read_all(cst_context *context, const cst_pool *pool, const cst_pool_split *split,
                            member_file *file, const cst_pieces_out *to) {
     const cst_npy *npy = file->rows->npy;
-    file->narrow = npy && cst_npy_is_f32(npy) && !file->column_class;
+    bool listed = pool->listed > 0;
+    file->narrow = npy && cst_npy_is_f32(npy) && !file->column_class && !listed;
     const cst_pieces pieces = {.convert = conversion(pool, file),
                                .narrow = file->narrow,
                                .source = file,
-                               .read = read_file,
+                               .read = listed ? read_listed : read_file,
                                .place = file->places ? place_of : NULL,
                                .split = to->present ? split : NULL};
     return cst_pieces_all(context, &pieces, file->rows->row_count, to);
@@ -391,6 +405,8 @@ static cst_status join_member(cst_context *worker, cst_scope *scope, cst_pool *p
     CST_TRY(open_member(worker, scope, pool, split, member, file));
     CST_TRY(join(worker, pool, split, member, true, file));
     file->rows_of_split = state->rows;
+    if (pool->listed > 0)
+        CST_TRY(cst_topk_open(worker, scope, pool, file->path, file->rows->npy, &file->listed));
     CST_TRY(cst_pool_match_columns(worker, scope, pool, file->rows->table, file->width, file->path,
                                    &file->column_class));
     return cst_pool_check_truth(worker, pool, state, file->rows, file->places);
@@ -398,8 +414,23 @@ static cst_status join_member(cst_context *worker, cst_scope *scope, cst_pool *p
 
 /* Whether a member that stays on disk is read in its own file: at any place of it. */
 static bool is_direct(const member_file *file, const uint8_t *present) {
-    return file->rows->npy && cst_npy_streams(file->rows->npy) && !file->places &&
-           !file->column_class && !present;
+    bool streams = file->listed.width > 0 ? cst_topk_streams(&file->listed)
+                                          : file->rows->npy && cst_npy_streams(file->rows->npy);
+    return streams && !file->places && !file->column_class && !present;
+}
+
+/* The entry of such a file. */
+static cst_status direct_entry(cst_context *worker, cst_scope *own, const cst_pool *pool,
+                               const member_file *file, const load_job *job, cst_convert *looked,
+                               cst_store_entry *entry) {
+    const cst_convert convert = conversion(pool, file);
+    int64_t count = job->look_end - job->look_first;
+    if (pool->listed == 0)
+        return cst_pieces_entry(worker, own, &convert, job->look_first, count, looked, entry);
+    CST_NEW(worker, own, cst_topk_file, listed, 1);
+    *listed = file->listed;
+    const cst_pieces pieces = {.convert = convert, .source = listed, .read = cst_topk_read};
+    return cst_pieces_keep(worker, own, &pieces, job->look_first, count, looked, entry);
 }
 
 /* One member, on whatever thread: opened, joined, read, stored in a place of its own: in memory, in
@@ -418,7 +449,7 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     CST_TRY(cst_scope_take(worker, own, &scope));
     CST_TRY(join_member(worker, scope, pool, job->split, member, &file));
     int64_t rows = (file.count > 0 ? file.rows->row_count / file.count : 1) * state->rows;
-    if (!cst_size_mul((size_t)rows, (size_t)pool->classes, &values))
+    if (!cst_size_mul((size_t)rows, (size_t)cst_pool_width(pool), &values))
         return cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", file.path);
     if (cst_pool_partial(pool))
         CST_TRY(cst_pool_start_present(worker, state, member, rows));
@@ -430,11 +461,9 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
         state->data[member] = to.memory;
     } else {
         if (is_direct(&file, to.present)) {
-            cst_convert convert = conversion(pool, &file);
-            CST_TRY(cst_pieces_entry(worker, own, &convert, job->look_first,
-                                     job->look_end - job->look_first, &job->looked[task], entry));
+            CST_TRY(direct_entry(worker, own, pool, &file, job, &job->looked[task], entry));
         } else {
-            CST_TRY(cst_store_file(worker, own, file.path, rows, pool->classes, entry));
+            CST_TRY(cst_store_file(worker, own, file.path, rows, cst_pool_width(pool), entry));
             to.entry = entry;
             CST_TRY(read_all(worker, pool, state, &file, &to));
         }
@@ -532,7 +561,7 @@ static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t spl
     if (rows < 0)
         return false;
     return !cst_size_mul(bytes, (size_t)rows, &bytes) ||
-           !cst_size_mul(bytes, (size_t)pool->classes, &bytes) ||
+           !cst_size_mul(bytes, (size_t)cst_pool_width(pool), &bytes) ||
            !cst_size_add(bytes / (size_t)parts, cst_pool_resident(pool), &bytes) ||
            bytes > cst_context_memory(context) / 8 * 3;
 }
@@ -571,8 +600,8 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
     job.divided = ranks > 1;
     job.stream = job.divided || is_too_large(context, pool, split, count, 1);
     if (job.stream && !state->store)
-        CST_TRY(cst_store_take(context, &state->scope, pool->manifest->member_count, pool->classes,
-                               &state->store));
+        CST_TRY(cst_store_take(context, &state->scope, pool->manifest->member_count,
+                               cst_pool_width(pool), &state->store));
     CST_TRY(check_same(context, pool, split, members, count));
     if (job.divided && !is_too_large(context, pool, split, count, ranks)) {
         job.kept_end = cst_pool_all_rows(pool, split);

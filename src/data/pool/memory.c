@@ -4,7 +4,7 @@
  */
 #include "core/ranks.h"
 #include "core/utf8.h"
-#include "data/pool/state.h"
+#include "data/pool/topk.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,6 +20,20 @@ typedef struct source {
 
 static size_t item_of(cst_number type) {
     return type == CST_NUMBER_FLOAT64 ? 8 : type == CST_NUMBER_FLOAT16 ? 2 : 4;
+}
+
+/* Numbers of a row of a member, and of one that is converted. */
+static int32_t width_of(const cst_pool_arrays *a, int64_t member) {
+    if (a->task == CST_TASK_TOPK)
+        return (int32_t)(2 * a->listed[member] + 1);
+    return (int32_t)(a->columns > 0 ? a->columns : a->classes);
+}
+
+static int64_t converted_width(const cst_pool_arrays *a) {
+    int64_t most = a->task == CST_TASK_TOPK ? 0 : a->classes;
+    for (int64_t k = 0; a->task == CST_TASK_TOPK && k < a->members; k++)
+        most = 2 * a->listed[k] > most ? 2 * a->listed[k] : most;
+    return most;
 }
 
 static const unsigned char *element_at(const source *s, int64_t row, int64_t column) {
@@ -98,8 +112,9 @@ static cst_status take_member(cst_context *worker, void *user, int64_t task) {
     source from = {.array = *array,
                    .element = {.kind = CST_NPY_FLOAT, .item = item_of(array->type)},
                    .convert = {.where = pool->manifest->members[task].name,
-                               .classes = pool->classes,
-                               .width = job->arrays->columns == 1 ? 1 : pool->classes,
+                               .classes = cst_pool_width(pool),
+                               .width = width_of(job->arrays, task),
+                               .listed_of = pool->listed > 0 ? pool->classes : 0,
                                .values = cst_task_has_outputs(pool->task),
                                .independent = pool->task == CST_TASK_MULTILABEL,
                                .missing = pool->missing,
@@ -107,7 +122,7 @@ static cst_status take_member(cst_context *worker, void *user, int64_t task) {
                    .split = pool->missing ? split : NULL};
     size_t values = 0;
     cst_scope *own = &split->own[task];
-    if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &values))
+    if (!cst_size_mul((size_t)split->rows, (size_t)cst_pool_width(pool), &values))
         return cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", from.convert.where);
     if (pool->missing)
         CST_TRY(cst_pool_start_present(worker, split, (int32_t)task, split->rows));
@@ -220,7 +235,7 @@ static cst_status take_beside(cst_context *context, const cst_pool *pool, cst_po
     CST_TRY(copy_values(context, split, a->labels, rows, sizeof *a->labels, &labels));
     if (labels)
         CST_TRY(check_labels(context, labels, a->rows, pool->classes, split->single));
-    if (!cst_size_mul(rows, (size_t)pool->classes, &cells) && a->targets)
+    if (a->targets && !cst_size_mul(rows, (size_t)pool->classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many targets");
     CST_TRY(copy_values(context, split, a->targets, cells, sizeof *a->targets, &targets));
     if (targets && pool->task == CST_TASK_MULTILABEL)
@@ -291,19 +306,27 @@ static cst_status describe(cst_context *context, cst_manifest *m, const char *ca
     CST_TRY(describe_classes(context, m, a));
     m->task = a->task;
     m->task_given = true;
-    m->output_given = a->task != CST_TASK_REGRESSION;
+    m->output_given = a->task != CST_TASK_REGRESSION && a->task != CST_TASK_TOPK;
     m->logits = a->output == CST_OUTPUT_LOGIT;
     return CST_OK;
 }
 
 static cst_status check(cst_context *context, const char *call, const cst_pool_arrays *a) {
     bool values = cst_task_has_outputs(a->task);
-    if (!values && a->task != CST_TASK_CLASSIFICATION)
+    bool listed = a->task == CST_TASK_TOPK;
+    if (!values && !listed && a->task != CST_TASK_CLASSIFICATION)
         return cst_fail(
             context, CST_ERROR_UNSUPPORTED,
             "%s: arrays must be predictions for classification, regression or multilabel, not for "
             "task '%s'",
             call, cst_task_name(a->task) ? cst_task_name(a->task) : "?");
+    if (listed && (a->missing || a->output == CST_OUTPUT_LOGIT))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: lists of the likeliest classes have no missing rows or logits", call);
+    for (int64_t k = 0; listed && k < a->members; k++)
+        if (!a->listed || a->listed[k] < 1 || a->listed[k] > CST_TOPK_MAX)
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s: every member must list 1 to %d classes", call, CST_TOPK_MAX);
     if (a->classes < (values ? 1 : 2) || a->rows < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: %" PRId64 " rows and %lld %s; at least 1 row and %d %s are required",
@@ -312,7 +335,7 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
     if (a->classes > INT32_MAX || a->members > INT32_MAX)
         return cst_fail_count(context, call, "classes or members",
                               a->classes > a->members ? a->classes : a->members);
-    if (!cst_size_fits(a->rows, a->classes, values ? sizeof(double) : sizeof(float)))
+    if (!cst_size_fits(a->rows, converted_width(a), values ? sizeof(double) : sizeof(float)))
         return cst_fail_size(context, call, a->rows, a->classes);
     if (a->columns != 0 && a->columns != a->classes &&
         (a->columns != 1 || a->classes != 2 || values))
@@ -343,13 +366,13 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
 static bool is_small(const cst_pool_arrays *a) {
     size_t bytes = sizeof(float) * (size_t)a->members;
     return cst_size_mul(bytes, (size_t)a->rows, &bytes) &&
-           cst_size_mul(bytes, (size_t)a->classes, &bytes) && bytes <= CST_ARRAYS_COPIED;
+           cst_size_mul(bytes, (size_t)converted_width(a), &bytes) && bytes <= CST_ARRAYS_COPIED;
 }
 
 /* A hash of an array's first and last row, of its elements alone. */
 static uint64_t glance(const cst_pool_arrays *a, int32_t member, uint64_t sum) {
     const cst_array *array = &a->predictions[member];
-    int32_t width = (int32_t)(a->columns > 0 ? a->columns : a->classes);
+    int32_t width = width_of(a, member);
     for (int end = 0; end < 2; end++)
         for (int32_t j = 0; j < width; j++) {
             const unsigned char *at = (const unsigned char *)array->data +
@@ -385,7 +408,7 @@ static cst_status take(cst_context *context, cst_pool *pool, const cst_pool_arra
     split->single = a->columns == 1 && pool->task == CST_TASK_CLASSIFICATION;
     CST_TRY(cst_pool_set_rows(context, split, a->rows, pool->manifest->path));
     if (!copy && !is_small(a))
-        CST_TRY(cst_store_take(context, &split->scope, (int32_t)a->members, pool->classes,
+        CST_TRY(cst_store_take(context, &split->scope, (int32_t)a->members, cst_pool_width(pool),
                                &split->store));
     CST_TRY(take_beside(context, pool, split, a));
     CST_TRY(cst_stage(context, "read"));
@@ -408,7 +431,11 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
         return status;
     }
     CST_TRY(cst_pool_create(context, &pool, manifest, NULL));
-    status = take(context, pool, a, copy);
+    if (a->task == CST_TASK_TOPK) {
+        pool->listed = (int32_t)(converted_width(a) / 2);
+        status = cst_topk_settle(context, pool);
+    }
+    CST_THEN(take(context, pool, a, copy));
     if (status == CST_OK)
         *out = pool;
     else

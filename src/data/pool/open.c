@@ -3,7 +3,7 @@
 #define _XOPEN_SOURCE 700
 #include "core/retry.h"
 #include "data/files/bytes.h"
-#include "data/pool/state.h"
+#include "data/pool/topk.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -80,6 +80,7 @@ static bool understand(const char *path, file_name *out) {
         }
     if (length >= sizeof out->stem)
         length = sizeof out->stem - 1;
+    length -= ends_with(base, length, ".indices") ? strlen(".indices") : 0; /* of top-k */
     memcpy(out->stem, base, length);
     out->stem[length] = '\0';
     out->split = cst_take_mark(out->stem);
@@ -318,6 +319,7 @@ static cst_status list_folder(cst_context *context, cst_scope *scope, const char
         grown[list->count] = cst_take_format(context, scope, "%s%s%s", path, slash, entry->d_name);
         if (!grown[list->count++])
             return CST_ERROR_MEMORY;
+        list->count -= cst_topk_is_beside(grown[list->count - 1]);
     }
     if (errno != 0)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", path,
@@ -539,7 +541,8 @@ static cst_status describe_files(cst_context *context, cst_scope *scope, cst_man
     if (*wide)
         return CST_OK;
     for (size_t i = 0; i < count; i++)
-        CST_TRY(add_file(context, manifest, paths[i]));
+        if (!cst_topk_is_beside(paths[i]))
+            CST_TRY(add_file(context, manifest, paths[i]));
     return *said ? CST_OK : cst_adopt_labels(context, scope, manifest, config, said);
 }
 

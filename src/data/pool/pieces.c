@@ -141,28 +141,35 @@ cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_
 
 static cst_status fetch_npy(cst_context *context, const void *source, int64_t first, int64_t count,
                             unsigned char *raw) {
-    const cst_pieces *pieces = source;
-    return cst_npy_fetch(context, pieces->convert.rows->npy, first, count, raw);
+    return cst_npy_fetch(context, source, first, count, raw);
 }
 
-static cst_status read_npy(cst_context *context, const void *source, int64_t first, int64_t count,
-                           float *out) {
+static cst_status read_kept(cst_context *context, const void *source, int64_t first, int64_t count,
+                            float *out) {
     return cst_pieces_read(context, source, first, count, out);
+}
+
+cst_status cst_pieces_keep(cst_context *context, cst_scope *scope, const cst_pieces *from,
+                           int64_t first, int64_t count, cst_convert *looked,
+                           cst_store_entry *out) {
+    CST_NEW(context, scope, cst_pieces, pieces, 1);
+    *pieces = *from;
+    *looked = from->convert;
+    if (count > 0)
+        CST_TRY(cst_pieces_run(context, pieces, looked, first, count, &(cst_pieces_out){0}));
+    *out = (cst_store_entry){.source = pieces, .read = read_kept};
+    return CST_OK;
 }
 
 cst_status cst_pieces_entry(cst_context *context, cst_scope *scope, const cst_convert *convert,
                             int64_t first, int64_t count, cst_convert *looked,
                             cst_store_entry *out) {
     const cst_npy *npy = convert->rows->npy;
-    CST_NEW(context, scope, cst_pieces, pieces, 1);
-    *pieces = (cst_pieces){.element = npy,
-                           .narrow = cst_npy_is_f32(npy),
-                           .convert = *convert,
-                           .source = pieces,
-                           .fetch = fetch_npy};
-    *looked = *convert;
-    if (count > 0)
-        CST_TRY(cst_pieces_run(context, pieces, looked, first, count, &(cst_pieces_out){0}));
-    *out = (cst_store_entry){.source = pieces, .read = read_npy};
-    return CST_OK;
+    return cst_pieces_keep(context, scope,
+                           &(cst_pieces){.element = npy,
+                                         .narrow = cst_npy_is_f32(npy),
+                                         .convert = *convert,
+                                         .source = npy,
+                                         .fetch = fetch_npy},
+                           first, count, looked, out);
 }

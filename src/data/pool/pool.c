@@ -214,7 +214,7 @@ size_t cst_pool_resident(const cst_pool *pool) {
     for (int32_t s = 0; s < pool->manifest->split_count; s++) {
         const cst_pool_split *split = &pool->splits[s];
         size_t each = (size_t)(split->rows > 0 ? cst_pool_all_rows(pool, s) : 0) *
-                      (size_t)pool->classes * sizeof(float);
+                      (size_t)cst_pool_width(pool) * sizeof(float);
         for (int32_t k = 0; k < pool->manifest->member_count; k++)
             if (split->data[k] && cst_store_find(split->store, split->data[k]) < 0)
                 bytes += each;
@@ -451,7 +451,8 @@ const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row) {
 
 const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member) {
     const cst_pool_split *s = find_loaded(pool, split);
-    if (!s || !find_member(pool, member) || cst_store_find(s->store, s->data[member]) >= 0)
+    if (!s || pool->listed > 0 || !find_member(pool, member) ||
+        cst_store_find(s->store, s->data[member]) >= 0)
         return NULL;
     return s->data[member];
 }
@@ -497,7 +498,8 @@ static bool any_absent(const cst_pool *pool, const cst_pool_split *state) {
 static cst_view whole_view(const cst_pool *pool, const char *split, const cst_pool_split *state) {
     const cst_beside *beside = &state->beside;
     return (cst_view){.rows = cst_pool_all_rows(pool, find_split(pool, split)),
-                      .classes = pool->classes,
+                      .classes = cst_pool_width(pool),
+                      .listed_of = pool->listed > 0 ? pool->classes : 0,
                       .labels =
                           cst_pool_conditions(pool, split) > 0 ? state->repeated : beside->labels,
                       .binary = pool->task == CST_TASK_MULTILABEL,
@@ -570,6 +572,9 @@ static cst_status read_rows(cst_context *context, const cst_pool *pool, const ch
     const float *pointer = NULL;
     const float *rows = NULL;
     cst_view view = {0};
+    if (pool->listed > 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "members that list the likeliest classes have no rows of probabilities");
     CST_TRY(cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view));
     if (first < 0 || count < 0 || count > view.rows || first > view.rows - count)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -59,6 +59,7 @@ struct cst_pool {
     cst_manifest *manifest;
     cst_task task;
     int32_t classes; /* of a regression: outputs */
+    int32_t listed;  /* top-k: the most classes that a member lists; else 0 */
     bool logits;
     bool missing;      /* members may lack predictions */
     bool unlabelled;   /* rows may lack a label, which is -1 */
@@ -86,7 +87,13 @@ struct cst_pool {
 
 /* Whether a pool's samples are rows. */
 static inline bool cst_pool_of_rows(const cst_pool *pool) {
-    return pool->task == CST_TASK_CLASSIFICATION || cst_task_has_outputs(pool->task);
+    return pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_TOPK ||
+           cst_task_has_outputs(pool->task);
+}
+
+/* Values of a member's row in views. */
+static inline int32_t cst_pool_width(const cst_pool *pool) {
+    return pool->listed > 0 ? 2 * pool->listed : pool->classes;
 }
 
 /* Whether it is a label of a multilabel pool: 0 or 1, or not known, which becomes NaN. */

@@ -36,6 +36,8 @@ typedef struct cst_view {
     const float *const *data; /* [K] -> [all rows of the split][C], float32 probabilities; for a
                                  member in `store`, its place there: read by cst_view_rows only */
     const int32_t *labels;    /* [all rows of the split], 0..C-1; NULL where there are none */
+    int32_t listed_of;        /* top-k: how many classes there are, of which a row of data lists
+                                 C / 2 (data/pool/topk.h); else 0 */
     bool binary;              /* the targets are 0 and 1, and NaN where not known: multilabel */
     const double *targets;    /* regression: [all rows of the split][C]; NULL elsewhere, and where
                                  there are none */

@@ -365,7 +365,7 @@ static cst_status read_task(const cst_manifest_reader *r, const json_t *root) {
         if (strcmp(word, cst_task_name((cst_task)i)) == 0) {
             r->manifest->task = (cst_task)i;
             r->manifest->task_given = true;
-            return !r->task || *r->task == r->manifest->task
+            return !r->task || *r->task == r->manifest->task || *r->task == CST_TASK_TOPK
                        ? CST_OK
                        : cst_fail(r->context, CST_ERROR_INPUT,
                                   "%s: its task is %s, but %s was requested", r->path, word,

@@ -119,6 +119,10 @@ typedef enum cst_npy_type {
     CST_NPY_I32
 } cst_npy_type;
 
+enum { CST_NPY_HEADER = 128 };
+/* Magic, version, length and dict of an array [dims], padded to `bytes`: CST_NPY_HEADER or 256. */
+void cst_npy_header(char *header, size_t bytes, cst_npy_type type, const int64_t *shape, int dims);
+
 /* A single column is written as a vector. */
 cst_status cst_npy_write_f32(cst_context *context, const char *path, const float *data,
                              int64_t rows, int64_t columns);

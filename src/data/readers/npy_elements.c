@@ -131,6 +131,9 @@ void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t cou
     else if (npy->kind == CST_NPY_FLOAT)
         for (size_t i = 0; i < count; i++)
             out[i] = load_f64(raw + 8 * i, swapped);
+    else if (npy->kind == CST_NPY_INT && npy->item == 4)
+        for (size_t i = 0; i < count; i++)
+            out[i] = (double)(int32_t)load32(raw + 4 * i, swapped);
     else
         for (size_t i = 0; i < count; i++) {
             bool beyond = false;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Bytes before the data: 128, as NumPy has them, or 256 of what is written in pieces. */
-enum { HEADER_BYTES = 128, STREAM_HEADER_BYTES = 256, PREFIX_BYTES = 10, DIMS_MAX = 5 };
+enum { HEADER_BYTES = CST_NPY_HEADER, STREAM_HEADER_BYTES = 256, PREFIX_BYTES = 10, DIMS_MAX = 5 };
 
 static const struct {
     char kind;
@@ -16,10 +16,7 @@ static const struct {
              [CST_NPY_U16] = {'u', 2},
              [CST_NPY_I32] = {'i', 4}};
 
-/* Magic, version, length and dict, padded to `bytes`. */
-static cst_status put_header(cst_context *context, cst_output_file *output, size_t bytes,
-                             cst_npy_type type, const int64_t *shape, int dims) {
-    char header[STREAM_HEADER_BYTES];
+void cst_npy_header(char *header, size_t bytes, cst_npy_type type, const int64_t *shape, int dims) {
     char dict[STREAM_HEADER_BYTES];
     char lengths[DIMS_MAX * 24 + 4] = "";
     char order = type == CST_NPY_U8 ? '|' : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? '>' : '<';
@@ -37,6 +34,12 @@ static cst_status put_header(cst_context *context, cst_output_file *output, size
                               TYPES[type].kind, TYPES[type].item, lengths);
     memcpy(header + PREFIX_BYTES, dict, (size_t)length);
     header[bytes - 1] = '\n';
+}
+
+static cst_status put_header(cst_context *context, cst_output_file *output, size_t bytes,
+                             cst_npy_type type, const int64_t *shape, int dims) {
+    char header[STREAM_HEADER_BYTES];
+    cst_npy_header(header, bytes, type, shape, dims);
     return cst_output_write(context, output, header, bytes);
 }
 

@@ -7,43 +7,27 @@ enum { GREEDY_ROUNDS = 25 };
 
 typedef enum label_mix { MIX_BEST, MIX_AVERAGE, MIX_LOG_ODDS, MIX_GREEDY, MIX_LOGISTIC } label_mix;
 
-struct cst_label_baseline {
-    const char *name;
-    const char *definition;
+typedef struct label_baseline {
+    cst_named named; /* the first, as others see it */
     label_mix mix;
-};
+} label_baseline;
 
-static const cst_label_baseline BASELINES[] = {
-    {"best-single", "the member with the lowest log loss", MIX_BEST},
-    {"average", "the mean of the members' probabilities", MIX_AVERAGE},
-    {"log-odds-average", "the sigmoid of the mean of the members' log-odds", MIX_LOG_ODDS},
-    {"greedy",
-     "greedy selection with replacement that minimises the log loss of the mean, 25 rounds "
-     "(Caruana et al. 2004)",
+static const label_baseline BASELINES[] = {
+    {{"best-single", "the member with the lowest log loss"}, MIX_BEST},
+    {{"average", "the mean of the members' probabilities"}, MIX_AVERAGE},
+    {{"log-odds-average", "the sigmoid of the mean of the members' log-odds"}, MIX_LOG_ODDS},
+    {{"greedy",
+      "greedy selection with replacement that minimises the log loss of the mean, 25 rounds "
+      "(Caruana et al. 2004)"},
      MIX_GREEDY},
-    {"logistic",
-     "a ridge logistic regression on the members' log-odds for each label by itself, one penalty "
-     "for all chosen by cross-validation",
+    {{"logistic",
+      "a ridge logistic regression on the members' log-odds for each label by itself, one penalty "
+      "for all chosen by cross-validation"},
      MIX_LOGISTIC},
 };
 
-const cst_label_baseline *cst_label_baseline_at(size_t index) {
-    return index < sizeof BASELINES / sizeof BASELINES[0] ? &BASELINES[index] : NULL;
-}
-
-const cst_label_baseline *cst_label_baseline_find(const char *name) {
-    for (size_t i = 0; cst_label_baseline_at(i); i++)
-        if (strcmp(name, BASELINES[i].name) == 0)
-            return &BASELINES[i];
-    return NULL;
-}
-
-const char *cst_label_baseline_name(const cst_label_baseline *baseline) {
-    return baseline->name;
-}
-
-const char *cst_label_baseline_definition(const cst_label_baseline *baseline) {
-    return baseline->definition;
+const cst_named *cst_label_baseline_at(size_t index) {
+    return index < sizeof BASELINES / sizeof BASELINES[0] ? &BASELINES[index].named : NULL;
 }
 
 /* ---- greedy ---- */
@@ -132,15 +116,14 @@ static cst_status logistic(cst_context *context, const cst_label_table *table, d
     return CST_OK;
 }
 
-cst_status cst_label_baseline_fit(cst_context *context, cst_scope *scope,
-                                  const cst_label_baseline *baseline, const cst_view *view,
-                                  const int32_t *folds, int32_t fold_count, double prior,
-                                  cst_label_functions *out, double **mix) {
+cst_status cst_label_baseline_fit(cst_context *context, cst_scope *scope, const cst_named *baseline,
+                                  const cst_view *view, const int32_t *folds, int32_t fold_count,
+                                  double prior, cst_label_functions *out, double **mix) {
     size_t members = (size_t)view->members;
     cst_label_table table;
     int32_t best = 0;
-    *out = (cst_label_functions){.mean = baseline->mix != MIX_LOG_ODDS &&
-                                         baseline->mix != MIX_LOGISTIC};
+    label_mix mixed = ((const label_baseline *)baseline)->mix;
+    *out = (cst_label_functions){.mean = mixed != MIX_LOG_ODDS && mixed != MIX_LOGISTIC};
     CST_TAKE(context, scope, out->weights, (size_t)view->classes * members);
     CST_TAKE(context, scope, out->bias, view->classes);
     CST_TAKE(context, scope, *mix, members);
@@ -148,13 +131,13 @@ cst_status cst_label_baseline_fit(cst_context *context, cst_scope *scope,
     CST_NEW(context, own, double, weights, members);
     CST_TRY(cst_label_table_make(context, own, view, folds, fold_count, &table));
     memcpy(*mix, table.mix, members * sizeof **mix);
-    if (baseline->mix == MIX_LOGISTIC)
+    if (mixed == MIX_LOGISTIC)
         return logistic(context, &table, prior, out);
     for (int32_t k = 1; k < view->members; k++)
         best = table.risk[k] < table.risk[best] ? k : best;
-    if (baseline->mix == MIX_BEST)
+    if (mixed == MIX_BEST)
         weights[best] = 1;
-    else if (baseline->mix == MIX_GREEDY)
+    else if (mixed == MIX_GREEDY)
         CST_TRY(greedy(context, view, weights));
     else
         for (size_t k = 0; k < members; k++)

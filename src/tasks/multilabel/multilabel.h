@@ -4,7 +4,7 @@
 
 #include "core/scope.h"
 #include "fit/family.h"
-#include "fit/task.h"
+#include "fit/mix_methods.h"
 #include "stats/resample.h"
 
 /* A probability counts as at least this and at most 1 minus it: the epsilon of float32. */
@@ -119,17 +119,11 @@ cst_status cst_label_model(cst_context *context, int32_t labels, int32_t members
                            const int32_t *kept, int32_t count, const cst_label_functions *functions,
                            const double *mix, cst_model **out);
 
-typedef struct cst_label_baseline cst_label_baseline;
-/* In the order of reports; NULL past the end, and for a name that is none of theirs. */
-const cst_label_baseline *cst_label_baseline_at(size_t index);
-const cst_label_baseline *cst_label_baseline_find(const char *name);
-const char *cst_label_baseline_name(const cst_label_baseline *baseline);
-const char *cst_label_baseline_definition(const cst_label_baseline *baseline);
+const cst_named *cst_label_baseline_at(size_t index);
 /* Functions of all members, from the scope, and the shares that go with them. */
-cst_status cst_label_baseline_fit(cst_context *context, cst_scope *scope,
-                                  const cst_label_baseline *baseline, const cst_view *view,
-                                  const int32_t *folds, int32_t fold_count, double prior,
-                                  cst_label_functions *out, double **mix);
+cst_status cst_label_baseline_fit(cst_context *context, cst_scope *scope, const cst_named *baseline,
+                                  const cst_view *view, const int32_t *folds, int32_t fold_count,
+                                  double prior, cst_label_functions *out, double **mix);
 
 /* Scores greedy, best-single and average beside `held`, the nested predictions of the fit, and puts
  * them into the facts. */

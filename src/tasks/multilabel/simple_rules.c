@@ -16,7 +16,8 @@ static cst_status fit_rules(cst_context *context, const cst_training *on, double
         const double prior = 10; /* of nothing that it fits */
         double *mix;
         CST_SCOPE(scope);
-        CST_TRY(cst_label_baseline_fit(context, scope, cst_label_baseline_find(RULES[r]), &even,
+        CST_TRY(cst_label_baseline_fit(context, scope,
+                                       cst_named_find(cst_label_baseline_at, RULES[r]), &even,
                                        on->folds, on->fold_count, prior, &functions, &mix));
         memcpy(weights + (size_t)r * cells, functions.weights, cells * sizeof *weights);
     }

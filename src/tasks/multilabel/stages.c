@@ -3,6 +3,7 @@
 #include "tasks/multilabel/multilabel.h"
 
 #include "core/la.h"
+#include "method/select/wald.h"
 #include "method/select/within.h"
 #include "tasks/regression/regression.h"
 
@@ -71,63 +72,6 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
 
 /* ---- selection ---- */
 
-/* What a member costs of the limits, for its loss to be weighed by; 1 without limits. */
-static double worth_of(const cst_select_options *options, int32_t member) {
-    double worth = 0;
-    for (int c = 0; c < CST_COST_COUNT; c++)
-        if (options->limits.most[c] > 0)
-            worth = fmax(worth, options->costs.of[c][member] / options->limits.most[c]);
-    return cst_limited(&options->limits) ? fmax(worth, 1e-12) : 1;
-}
-
-/* Sets of sizes 1..n: from all members of a pool with these shared weights, whichever costs least
- * over its worth leaves, by the quadratic that the curvature [n + 1][n + 1] is of. */
-static cst_status path_of(cst_context *context, const double *weights, const double *curvature,
-                          int32_t count, const cst_select_options *options, int32_t **set) {
-    size_t d = (size_t)count + 1;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, inverse, d *d);
-    CST_NEW(context, scope, double, factor, d *d);
-    CST_NEW(context, scope, double, left, d);
-    CST_NEW(context, scope, bool, gone, count);
-    memcpy(factor, curvature, d * d * sizeof *factor);
-    CST_TRY(cst_cholesky(context, (int64_t)d, factor));
-    for (size_t j = 0; j < d; j++) {
-        double *column = inverse + j * d;
-        column[j] = 1;
-        cst_cholesky_solve((int64_t)d, factor, column);
-        left[j] = weights[j];
-    }
-    for (int32_t size = count; size > 0; size--) {
-        int32_t leave = -1;
-        double least = 0;
-        int32_t to = 0;
-        for (int32_t j = 0; j < count; j++) {
-            size_t at = (size_t)j;
-            if (gone[j])
-                continue;
-            set[size - 1][to++] = j;
-            double cost = left[j] * left[j] / inverse[at * d + at] / worth_of(options, j);
-            if (leave < 0 || cost < least) {
-                leave = j;
-                least = cost;
-            }
-        }
-        size_t k = (size_t)leave;
-        double pivot = inverse[k * d + k];
-        gone[leave] = true;
-        for (size_t i = 0; i < d; i++) /* `left` at the minimum with that weight 0 */
-            factor[i] = inverse[i * d + k];
-        for (size_t i = 0; i < d; i++) {
-            left[i] -= i == k ? 0 : factor[i] / pivot * left[k];
-            for (size_t j = 0; j < d; j++)
-                inverse[i * d + j] -= factor[i] * factor[j] / pivot;
-        }
-        left[k] = 0;
-    }
-    return CST_OK;
-}
-
 typedef struct choice {
     const cst_run *run;
     const cst_label_table *table;
@@ -145,7 +89,7 @@ static cst_status find_path(cst_context *context, const choice *c, int32_t fold,
     cst_label_pool pool = pool_of(c->run, c->members, c->count, COMMON);
     CST_TRY(cst_label_pool_take(context, scope, c->table, &pool));
     CST_TRY(cst_label_pool_fit(context, c->table, fold, &pool, curvature));
-    return path_of(context, pool.shared, curvature, c->count, c->options, set);
+    return cst_wald_path(context, pool.shared, curvature, c->count, d, c->options, set);
 }
 
 static cst_status take_sets(cst_context *context, cst_scope *scope, int32_t count, int32_t ***set) {

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Speed of pools of lists (docs/topk.md#speed): makes members that list k of C classes in files, fits and predicts them with the
+tool, and prints rows per second and the memory that was used, for one shape or for shapes that differ in one size.
+
+    python3 bench/topk.py build/corestack --rows 100000 --classes 128000 --members 8 --listed 64
+    python3 bench/topk.py build/corestack --growth"""
+
+import argparse
+import multiprocessing
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+
+PART = 50_000  # rows made at a time
+
+
+def make(folder, rows, classes, members, listed, seed=0):
+    """Members agree on what is likely, up to noise of their own; a label is among the likely classes in 97 of 100 rows."""
+    width = listed + listed // 2
+    stride = classes // width
+    files = []
+    for k in range(members):
+        shapes = {"indices": (np.int32, (rows, listed)), "logprobs": (np.float16, (rows, listed)), "rest": (np.float32, (rows,))}
+        files.append({key: np.lib.format.open_memmap(f"{folder}/m{k}.{key}.npy", mode="w+", dtype=dtype, shape=shape)
+                      for key, (dtype, shape) in shapes.items()})  # fmt: skip
+    labels = np.empty(rows, np.int32)
+    for first in range(0, rows, PART):
+        rng = np.random.default_rng((seed, first))
+        n = min(PART, rows - first)
+        likely = (rng.integers(0, classes, (n, 1)) + stride * np.arange(width)) % classes
+        truth = np.cumsum(-rng.exponential(0.3, (n, width)), axis=1, dtype=np.float32)
+        p = np.exp(truth)
+        at = (p.cumsum(axis=1) < rng.random((n, 1)) * p.sum(axis=1, keepdims=True)).sum(axis=1)
+        labels[first : first + n] = np.where(rng.random(n) < 0.97, likely[np.arange(n), at], rng.integers(0, classes, n))
+        for k, file in enumerate(files):
+            z = truth + (0.5 + k / members) * rng.standard_normal((n, width), dtype=np.float32)
+            order = np.argpartition(-z, listed - 1, axis=1)[:, :listed]
+            z = np.take_along_axis(z, order, axis=1)
+            z -= np.log(np.exp(z).sum(axis=1, keepdims=True)) - np.log(0.97)
+            file["indices"][first : first + n] = np.take_along_axis(likely, order, axis=1)
+            file["logprobs"][first : first + n] = z
+            file["rest"][first : first + n] = np.log(0.03)
+    np.save(f"{folder}/labels.npy", labels)
+
+
+def run(tool, *arguments):
+    before = time.perf_counter()
+    child = subprocess.Popen([tool, *map(str, arguments)], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    if status != 0:
+        raise SystemExit(f"failed: {' '.join(map(str, arguments))}")
+    return time.perf_counter() - before, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def measure(tool, rows, classes, members, listed, more, nested):
+    folder = tempfile.mkdtemp(prefix="corestack-topk-")
+    try:
+        maker = multiprocessing.Process(target=make, args=(folder, rows, classes, members, listed))
+        maker.start()  # so that its memory is not inherited by what is measured
+        maker.join()
+        model, out = f"{folder}/model.cstack", f"{folder}/out.npz"
+        pool = [f"{folder}/m{k}.indices.npy" for k in range(members)]
+        fit, fit_cpu, fit_memory = run(tool, "fit", *pool, "--labels", f"{folder}/labels.npy", "--classes", classes, "-o", model,
+                              "-s", f"evaluate.nested={'true' if nested else 'false'}", *more)  # fmt: skip
+        predict, cpu, memory = run(tool, "predict", model, *pool, "-o", out, *more)
+    finally:
+        shutil.rmtree(folder)
+    print(f"| {rows} | {classes} | {members} | {listed} | {fit:.1f} | {fit_cpu:.1f} | {rows / fit:.0f} | {fit_memory:.0f} | "
+          f"{predict:.2f} | {cpu:.2f} | {rows / predict:.0f} | {memory:.0f} |", flush=True)  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tool")
+    for name, value in (("rows", 100_000), ("classes", 128_000), ("members", 8), ("listed", 64)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--growth", action="store_true", help="vary each size around the others")
+    parser.add_argument("--nested", action="store_true", help="with nested scores")
+    parser.add_argument("--memory", help="the tool's --memory")
+    o = parser.parse_args()
+    more = ["--memory", o.memory] if o.memory else []
+    base = {"rows": o.rows, "classes": o.classes, "members": o.members, "listed": o.listed}
+    shapes = [base]
+    if o.growth:
+        shapes += [{**base, "rows": o.rows * f} for f in (2, 4)]
+        shapes += [{**base, "classes": c} for c in (1_000, 10_000, 1_000_000)]
+        shapes += [{**base, "members": k} for k in (2, 4, 16)]
+        shapes += [{**base, "listed": k} for k in (8, 16, 128)]
+    print("| rows | classes | members | listed | fit, s | processor, s | rows/s | MiB | predict, s | processor, s | rows/s | MiB |\n"
+          + "|--:" * 12 + "|")  # fmt: skip
+    for shape in shapes:
+        measure(o.tool, **shape, more=more, nested=o.nested)
+
+
+if __name__ == "__main__":
+    main()

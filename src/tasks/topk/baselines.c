@@ -1,0 +1,202 @@
+/* Baselines of a comparison of lists. docs/topk.md#methods. */
+#include "tasks/topk/topk.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { GREEDY_ROUNDS = 25, STEPS_MAX = 30 };
+
+typedef enum topk_mix { MIX_BEST, MIX_AVERAGE, MIX_GREEDY, MIX_LOGLINEAR } topk_mix;
+
+typedef struct topk_baseline {
+    cst_named named; /* the first, as others see it */
+    topk_mix mix;
+    bool scaled;
+} topk_baseline;
+
+static const topk_baseline BASELINES[] = {
+    {{"best-single", "the member with the lowest NLL"}, MIX_BEST, false},
+    {{"best-single+temperature", "the member with the lowest NLL, with a fitted temperature"},
+     MIX_BEST,
+     true},
+    {{"average", "the mean of the members' probabilities"}, MIX_AVERAGE, false},
+    {{"average+temperature", "the mean of the members' probabilities, with a fitted temperature"},
+     MIX_AVERAGE,
+     true},
+    {{"greedy",
+      "greedy selection with replacement that minimises the NLL of the mean, 25 rounds (Caruana et "
+      "al. 2004)"},
+     MIX_GREEDY,
+     false},
+    {{"greedy+temperature", "greedy, with a fitted temperature"}, MIX_GREEDY, true},
+    {{"log-linear", "the log-linear pool of all members"}, MIX_LOGLINEAR, false},
+};
+
+const cst_named *cst_topk_baseline_at(size_t index) {
+    return index < sizeof BASELINES / sizeof BASELINES[0] ? &BASELINES[index].named : NULL;
+}
+
+/* ---- greedy ---- */
+
+typedef struct greedy_job {
+    const cst_view *view;
+    float *told;           /* [members][rows]: probability of the label */
+    const int32_t *counts; /* [members]: how often each was taken */
+} greedy_job;
+
+static cst_status told_block(cst_context *context, void *user, int64_t block) {
+    const greedy_job *job = user;
+    cst_rows rows;
+    CST_SCOPE(scope);
+    CST_TRY(cst_rows_open(context, scope, job->view, block, &rows));
+    for (int32_t k = 0; k < job->view->members; k++) {
+        CST_TRY(cst_rows_read(context, &rows, k));
+        for (int64_t i = 0; i < rows.count; i++)
+            job->told[k * job->view->rows + rows.first + i] =
+                (float)exp(cst_topk_label_log(job->view, cst_rows_at(&rows, i), rows.first + i));
+    }
+    return CST_OK;
+}
+
+/* Loss of the sum with each member taken once more: sum [members]. */
+static cst_status greedy_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const greedy_job *job = user;
+    const cst_view *view = job->view;
+    int64_t first = cst_block_first(block);
+    (void)context;
+    for (int64_t i = first; i < first + cst_block_size(view->rows, block); i++) {
+        double taken = 0;
+        for (int32_t k = 0; k < view->members; k++)
+            taken += job->counts[k] * (double)job->told[k * view->rows + i];
+        for (int32_t k = 0; k < view->members; k++)
+            sum[k] -= cst_view_weight(view, i) *
+                      log(fmax(taken + (double)job->told[k * view->rows + i], 1e-300));
+    }
+    return CST_OK;
+}
+
+/* Weights up to the round of the least loss. */
+static cst_status greedy(cst_context *context, const cst_view *view, double *weights) {
+    int32_t picked[GREEDY_ROUNDS];
+    int32_t kept = 0;
+    double least = INFINITY;
+    double all = cst_view_weight_sum(view);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, counts, view->members);
+    CST_NEW(context, scope, double, sum, view->members);
+    CST_NEW(context, scope, float, told, (size_t)view->members *(size_t)view->rows);
+    greedy_job job = {view, told, counts};
+    CST_TRY(cst_parallel_for(context, cst_block_count(view->rows), told_block, &job));
+    for (int32_t r = 0; r < GREEDY_ROUNDS; r++) {
+        int32_t best = 0;
+        CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
+                                  greedy_block, &job, sum));
+        for (int32_t k = 1; k < view->members; k++)
+            best = sum[k] < sum[best] ? k : best;
+        counts[best]++;
+        picked[r] = best;
+        double loss = sum[best] + all * log(r + 1); /* of the mean */
+        kept = loss < least ? r + 1 : kept;
+        least = fmin(loss, least);
+    }
+    for (int32_t r = 0; r < kept; r++)
+        weights[picked[r]] += 1 / (double)kept;
+    return CST_OK;
+}
+
+/* ---- temperature ---- */
+
+typedef struct scale_job {
+    const cst_view *view;
+    cst_topk_mix mix; /* its power is where derivatives are taken */
+} scale_job;
+
+/* Slope and curvature in the power. */
+static cst_status scale_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const scale_job *job = user;
+    cst_topk_reader r;
+    CST_SCOPE(scope);
+    CST_TRY(cst_topk_reader_take(context, scope, job->view, &r));
+    CST_TRY(cst_topk_reader_block(context, &r, block));
+    for (int64_t i = 0; i < r.count; i++) {
+        double weight = cst_view_weight(job->view, r.first + i) / job->mix.power;
+        double other = 0;
+        double mean = 0;
+        double square = 0;
+        cst_topk_reader_row(&r, i);
+        (void)cst_topk_mixed(&r, &job->mix, &other);
+        for (int32_t u = 0; u < r.row.count; u++) {
+            mean += r.p[u] * r.score[u];
+            square += r.p[u] * r.score[u] * r.score[u];
+        }
+        sum[0] += weight * (mean - (r.row.label < 0 ? 0 : r.score[r.row.label]));
+        sum[1] += weight / job->mix.power * (square - mean * mean);
+    }
+    return CST_OK;
+}
+
+/* Newton, with steps that at most double or halve the power. */
+static cst_status scale(cst_context *context, const cst_view *view, const double *weights,
+                        double *temperature) {
+    scale_job job = {view, {weights, true, 1}};
+    double sum[2];
+    for (int s = 0; s < STEPS_MAX; s++) {
+        CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), 2, scale_block, &job, sum));
+        double power = job.mix.power;
+        double next = sum[1] > 0 ? power - sum[0] / sum[1] : power;
+        job.mix.power = fmin(fmax(fmin(fmax(next, power / 2), 2 * power), 0.01), 100);
+        if (fabs(job.mix.power - power) <= 1e-10 * power)
+            break;
+    }
+    *temperature = 1 / job.mix.power;
+    return CST_OK;
+}
+
+/* ---- all of them ---- */
+
+/* Weights of all members; *linear: of probabilities, with a temperature. */
+static cst_status fit_weights(cst_context *context, const topk_baseline *baseline,
+                              const cst_topk_rows *rows, double *weights, bool *linear,
+                              double *temperature) {
+    int32_t members = rows->view->members;
+    int32_t best = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, risk, members);
+    CST_NEW(context, scope, bool, in, members);
+    bool one = baseline->mix == MIX_BEST && baseline->scaled; /* its weight is 1/T */
+    *linear = baseline->mix != MIX_LOGLINEAR && !one;
+    if (baseline->mix == MIX_GREEDY)
+        CST_TRY(greedy(context, rows->view, weights));
+    for (int32_t k = 0; baseline->mix == MIX_AVERAGE && k < members; k++)
+        weights[k] = 1 / (double)members;
+    if (baseline->mix == MIX_BEST) {
+        CST_TRY(cst_topk_risks(context, rows->view, risk));
+        for (int32_t k = 1; k < members; k++)
+            best = risk[k] < risk[best] ? k : best;
+        weights[best] = 1;
+        in[best] = true;
+    }
+    if (*linear)
+        return baseline->scaled ? scale(context, rows->view, weights, temperature) : CST_OK;
+    cst_topk_fit fit = {.fold = -1, .in = one ? in : NULL, .weights = weights};
+    cst_topk_begin(rows, &fit);
+    return cst_topk_fit_all(context, rows, &fit, 1);
+}
+
+cst_status cst_topk_baseline_fit(cst_context *context, const cst_named *baseline,
+                                 const cst_topk_rows *rows, cst_made_model *out) {
+    int32_t members = rows->view->members;
+    int32_t count = 0;
+    bool linear = false;
+    double temperature = 1;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, weights, members);
+    CST_NEW(context, scope, bool, uses, members);
+    CST_TRY(fit_weights(context, (const topk_baseline *)baseline, rows, weights, &linear,
+                        &temperature));
+    for (int32_t k = 0; k < members; k++)
+        uses[k] = weights[k] != 0;
+    CST_TRY(cst_members_used(context, uses, members, &out->kept, &count));
+    return cst_topk_model(context, rows->view->listed_of, out->kept, count, weights, linear,
+                          temperature, &out->model);
+}

@@ -61,6 +61,12 @@ def alike(shown, printed):
     return len(a) == len(b) and all(map(near, a, b))
 
 
+def headings(text):
+    """The anchors of a page's headings: lower case, hyphens for blanks, no punctuation."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in re.findall(r"^#+ (.*)", text, flags=re.M)}
+
+
 class Pages(unittest.TestCase):
     def shows(self, shown, printed):
         lines = iter(printed)
@@ -77,6 +83,20 @@ class Pages(unittest.TestCase):
         return {"cwd": f"{folder}/work", "capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": TIMEOUT, "check": False,
                 "env": {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "SOURCES": SOURCES, "PYTHONPATH": f"{SOURCES}/python",
                         "CORESTACK_LIBRARY": os.path.join(os.path.dirname(TOOL), "libcorestack.so"), "PYTHONDONTWRITEBYTECODE": "1"}}
+
+    def test_links(self):
+        """Every link to a file of the repository, or to a heading of a page, leads there."""
+        pages = [*PAGES, ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/appendix/*.md")]
+        for page in pages:
+            for target in re.findall(r"\]\(([^)\s]*[./#][^)\s]*)\)", page.read_text(encoding="utf-8")):
+                path, _, heading = target.partition("#")
+                found = page.parent / path if path else page
+                with self.subTest(page=str(page.relative_to(ROOT)), link=target):
+                    if re.match(r"https?:|mailto:", target):
+                        continue
+                    self.assertTrue(found.exists())
+                    if heading and found.suffix == ".md":
+                        self.assertIn(heading, headings(found.read_text(encoding="utf-8")))
 
     @slow
     def test_tutorial(self):

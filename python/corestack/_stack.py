@@ -162,7 +162,7 @@ class Stack(Owner):
             s.check(c.lib.cst_model_save(s.context, self._model, _values.path(path)))
 
     def export(self, path: Path, *, format: str = "onnx", output: Optional[str] = None, name: Optional[str] = None) -> None:
-        """Write the stack for other programs, completely or not at all (docs/serving-onnx.md, docs/serving.md).
+        """Write the stack for other programs, completely or not at all (docs/serving.md).
 
         format: "onnx", "c" or "wasm" (a folder). output: what members give there, "probability" (default) or "logit". name: what the
         names of functions of format "c" begin with ("stack").

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import unittest
 
+import golden
 from support import SOURCES, TIMEOUT, TOOL, slow
 
 ROOT = pathlib.Path(SOURCES)
@@ -47,26 +48,13 @@ def commands(text):
             yield found
 
 
-def alike(shown, printed):
-    """The same words, and numbers that differ by two units of the last place at most: other processors round otherwise."""
-    a, b = shown.split(), printed.split()
-
-    def near(x, y):
-        if x == y:
-            return True
-        numbers = re.findall(r"\d*\.?\d+", x), re.findall(r"\d*\.?\d+", y)
-        return re.sub(r"\d*\.?\d+", "#", x) == re.sub(r"\d*\.?\d+", "#", y) and all(
-            abs(float(u) - float(v)) <= 2.01 * 10.0 ** -len(u.partition(".")[2]) for u, v in zip(*numbers))
-
-    return len(a) == len(b) and all(map(near, a, b))
+def headings(text):
+    """The anchors of a page's headings: lower case, hyphens for blanks, no punctuation."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in re.findall(r"^#+ (.*)", text, flags=re.M)}
 
 
 class Pages(unittest.TestCase):
-    def shows(self, shown, printed):
-        lines = iter(printed)
-        for line in shown:
-            self.assertTrue(any(alike(line, other) for other in lines), f"not printed, or not in this order: {line}\n" + "\n".join(printed))
-
     def environment(self, folder):
         os.mkdir(f"{folder}/bin")
         for name, program in (("corestack", TOOL), ("python", sys.executable)):
@@ -78,15 +66,28 @@ class Pages(unittest.TestCase):
                 "env": {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "SOURCES": SOURCES, "PYTHONPATH": f"{SOURCES}/python",
                         "CORESTACK_LIBRARY": os.path.join(os.path.dirname(TOOL), "libcorestack.so"), "PYTHONDONTWRITEBYTECODE": "1"}}
 
+    def test_links(self):
+        """Every link to a file of the repository, or to a heading of a page, leads there."""
+        pages = [*PAGES, ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/appendix/*.md")]
+        for page in pages:
+            for target in re.findall(r"\]\(([^)\s]*[./#][^)\s]*)\)", page.read_text(encoding="utf-8")):
+                path, _, heading = target.partition("#")
+                found = page.parent / path if path else page
+                with self.subTest(page=str(page.relative_to(ROOT)), link=target):
+                    if re.match(r"https?:|mailto:", target):
+                        continue
+                    self.assertTrue(found.exists())
+                    if heading and found.suffix == ".md":
+                        self.assertIn(heading, headings(found.read_text(encoding="utf-8")))
+
     @slow
     def test_tutorial(self):
         """docs/tutorial.md is what its program prints."""
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([sys.executable, ROOT / "scripts" / "tutorial.py"], **self.environment(folder))
         self.assertEqual(done.returncode, 0, done.stderr)
-        page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8").splitlines()
-        self.assertEqual(len(page), len(done.stdout.splitlines()))
-        self.shows(page, done.stdout.splitlines())
+        page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+        self.assertEqual(golden.difference("tutorial.md", page, done.stdout), "", "see scripts/tutorial.py --write")
 
     def run_page(self, page):
         with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +96,8 @@ class Pages(unittest.TestCase):
                 done = subprocess.run(["bash", "-c", PRELUDE + command], **options)
                 with self.subTest(page=page, command=command):
                     self.assertEqual(done.returncode, 0, done.stdout[-500:] + done.stderr)
-                    self.shows(shown, done.stdout.splitlines())
+                    missing = re.findall(r"^-(?!--).*", golden.difference(page, "\n".join(shown), done.stdout), flags=re.M)
+                    self.assertEqual(missing, [], f"not printed, or not in this order:\n{done.stdout}")
 
 
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]

@@ -71,7 +71,7 @@ class ShiftPage(unittest.TestCase):
             said[line] = done.stdout + done.stderr
             if "||" in line:  # the alarm, not an error
                 self.assertEqual((done.stdout.splitlines()[-1], done.stderr), ("the data have changed", ""))
-        self.assertTrue(any("the average of 16 members takes part" in text for text in said.values()))
+        self.assertTrue(any("the average of 16 members is mixed in" in text for text in said.values()))
         self.assertTrue((self.folder / "adapted.cstack").exists())
 
     def test_length(self):

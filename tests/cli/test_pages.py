@@ -62,7 +62,7 @@ class Pages(unittest.TestCase):
         os.mkdir(f"{folder}/work")
         for name in ("examples", "experiments"):
             os.symlink(ROOT / name, f"{folder}/work/{name}")
-        return {"cwd": f"{folder}/work", "capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": TIMEOUT, "check": False,
+        return {"cwd": f"{folder}/work", "capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": 3 * TIMEOUT, "check": False,
                 "env": {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "SOURCES": SOURCES, "PYTHONPATH": f"{SOURCES}/python",
                         "CORESTACK_LIBRARY": os.path.join(os.path.dirname(TOOL), "libcorestack.so"), "PYTHONDONTWRITEBYTECODE": "1"}}
 

@@ -260,6 +260,29 @@ def nested_times():
     return f"{min(times):.1f} to {max(times):.1f}"
 
 
+def shift_table():
+    names = {"default": "`default`, guard off", "average": "average of all members", "default, guard": "`default` with the guard",
+             "default, guard, shuffled, fixed shares": "guard, `--label-shift fixed`", "default, 10 labels": "`default`, 10 labels", "default, 50 labels": "`default`, 50 labels"}
+    pools = figures("shift")
+    return table(["", *(f"`{n}`" for n in pools)], [[text, *(cell({k: v for k, v in f["methods"][m].items() if not k.endswith("_se")}, (("nll", 1, 2), ("error", 100, 1)))
+                                                            for f in pools.values())] for m, text in names.items()])
+
+
+def shifted(what):
+    pools = figures("shift")
+    conditions = sum(f["conditions"] for f in pools.values())
+    monitors = [f["monitor"] for f in pools.values()]
+    unchanged = sum(round(f["clean"]["batches"] * f["clean"]["unchanged"]) for f in pools.values())
+    return {
+        "clean": lambda: f"{unchanged:,} of {sum(f['clean']['batches'] for f in pools.values()):,}",
+        "time": lambda: f"{100 * max(f['time']['share'] for f in pools.values()):.0f}",
+        "false alarms": lambda: f"{100 * max(m['false_alarms'] for m in monitors):.1f}",
+        "found": lambda: f"{sum(m['conditions_found'] for m in monitors)} of {sum(m['conditions'] for m in monitors)}",
+        "worse": lambda: listed(f"{100 * f['worse']['nll']['share']:.0f}% (`{n}`)" for n, f in pools.items()),
+        "labels worse": lambda: f"{sum(len(f['adapt']['10']['nll_worse_than_stack']) for f in pools.values())} of {conditions}",
+    }[what]()
+
+
 CONDITIONAL, SHIFTED, TUNED = "experiments/shift/conditional.md", "experiments/shift/coverage.md", "docs/appendix/metrics.md"
 FIGURES = {
     "regret": first_screen,
@@ -272,6 +295,7 @@ FIGURES = {
     "regression pools": lambda: str(len(regressions())),
     "regression coverage": regression_coverage,
     "model bytes": lambda: f"{int(golden('show.digits.txt', r'([0-9]+) bytes')) / 1000:.0f}",
+    "model bytes of 1,000 classes": lambda: re.search(r"([0-9.]+) kB with 14 members", (ROOT / "experiments" / "results.md").read_text()).group(1),
     "model kept": lambda: golden("fit.digits.txt", r"Members +(\d+) of"),
     "digits members": lambda: golden("fit.digits.txt", r"Members +(\d+ of \d+) kept"),
     "nested times": nested_times,
@@ -279,6 +303,8 @@ FIGURES = {
     "shift coverage plain": lambda: line(SHIFTED, "corrupted, all", "### cifar10")[2].split()[0],
     "shift coverage weighted": lambda: line(SHIFTED, "corrupted, all", "### cifar10")[3].split()[0],
     "shift coverage adaptive": lambda: line(SHIFTED, "corrupted, all", "### cifar10")[7].split()[0],
+    "shift": shift_table,
+    **{f"shift {what}": lambda what=what: shifted(what) for what in ("clean", "time", "false alarms", "found", "worse", "labels worse")},
     "genres together": lambda: line(CONDITIONAL, "genres | together")[3],
     "genres by class": lambda: line(CONDITIONAL, "genres | by class")[3],
     "digits together": lambda: line(CONDITIONAL, "digits | together")[3],

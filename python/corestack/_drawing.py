@@ -130,7 +130,7 @@ def finish(ax: "Axes", title: str, caption: str, *others: "Axes") -> "Axes":
 def save(ax: "Axes", path: Path) -> None:
     """Writes the figure of `ax`, whole or not at all, as PNG, SVG or PDF by the name's ending, with its caption inside.
 
-    The same bytes each time: no dates, fixed names inside. An SVG has letters as outlines, a PDF has its fonts as Type 42.
+    Identical each time: no dates, fixed names inside. An SVG has letters as outlines, a PDF has its fonts as Type 42.
     """
     import matplotlib
 

@@ -66,7 +66,7 @@ def new_axes(width: Width = None, tall: float = 0.5, more: float = 1.3, **panels
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            f"corestack.plot needs matplotlib, which cannot be imported ({error}): pip install 'corestack[plot]', or "
+            f"corestack.plot needs matplotlib, which cannot be imported ({error}): pip install matplotlib, or "
             "apt-get install python3-matplotlib"
         ) from error
     wide = inches(width)

@@ -17,7 +17,7 @@ import golden
 from support import SOURCES, TIMEOUT, TOOL, slow
 
 ROOT = pathlib.Path(SOURCES)
-QUICK = {"examples/csv/README.md", "examples/concrete/README.md", "examples/multilabel/README.md"}
+QUICK = {"CONTRIBUTING.md", "examples/csv/README.md", "examples/concrete/README.md", "examples/multilabel/README.md"}
 NOT_PAGES = {"docs/mistakes.md"}  # has commands that fail; test_mistakes.py runs them
 COMMAND = r"(?:sudo )?(?:corestack|make|python3?) "
 PART = re.compile(
@@ -62,14 +62,13 @@ class Pages(unittest.TestCase):
         os.mkdir(f"{folder}/work")
         for name in ("examples", "experiments"):
             os.symlink(ROOT / name, f"{folder}/work/{name}")
-        return {"cwd": f"{folder}/work", "capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": TIMEOUT, "check": False,
+        return {"cwd": f"{folder}/work", "capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": 3 * TIMEOUT, "check": False,
                 "env": {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "SOURCES": SOURCES, "PYTHONPATH": f"{SOURCES}/python",
                         "CORESTACK_LIBRARY": os.path.join(os.path.dirname(TOOL), "libcorestack.so"), "PYTHONDONTWRITEBYTECODE": "1"}}
 
     def test_links(self):
         """Every link to a file of the repository, or to a heading of a page, leads there."""
-        pages = [*PAGES, ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/appendix/*.md")]
-        for page in pages:
+        for page in [*PAGES, *ROOT.glob("docs/appendix/*.md")]:
             for target in re.findall(r"\]\(([^)\s]*[./#][^)\s]*)\)", page.read_text(encoding="utf-8")):
                 path, _, heading = target.partition("#")
                 found = page.parent / path if path else page
@@ -100,7 +99,7 @@ class Pages(unittest.TestCase):
                     self.assertEqual(missing, [], f"not printed, or not in this order:\n{done.stdout}")
 
 
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
 for name in (str(path.relative_to(ROOT)) for path in PAGES):
     if name in NOT_PAGES or not any(commands((ROOT / name).read_text(encoding="utf-8"))):
         continue

@@ -1,4 +1,4 @@
-"""Files of tensors and tables: safetensors (docs/safetensors.md); parquet and feather.
+"""Files of tensors and tables: safetensors (docs/weights.md#safetensors-files); parquet and feather.
 
 >>> weights = corestack.io.read_safetensors("model.safetensors")           # a dict of arrays
 >>> corestack.io.write_safetensors("preds.safetensors", {"resnet50": p})   # then fit("preds.safetensors#resnet50", ...)

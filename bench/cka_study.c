@@ -1,6 +1,6 @@
 /*
  * Largest errors and seconds of the CKA estimators on pools given as npy files, one line a method:
- * where the table of docs/redundancy.md comes from. Not part of the product.
+ * where the figures of docs/method.md#s1-redundancy come from. Not part of the product.
  *
  *   cka-study THREADS EXACT FILE.npy ...       EXACT: 1 compares with double precision, 0 does not
  *

@@ -1,7 +1,7 @@
 /*
  * How the time of CKA grows with the number of members, with and without hashing, and which pairs
- * above the threshold hashing misses: where the table of docs/redundancy.md comes from. Not part of
- * the product.
+ * above the threshold hashing misses: where the figures of docs/method.md#hundreds-of-members
+ * come from. Not part of the product.
  *
  *   lsh-study ROWS CLASSES THRESHOLD MEMBERS...
  *

@@ -1,4 +1,4 @@
-"""The rows of the bench and docs/benchmarks.md, which is written from them."""
+"""The rows of the bench, and docs/benchmarks.md and docs/appendix/benchmarks.md, which are written from them."""
 from floors import FLOOR_TEXT
 
 
@@ -139,11 +139,32 @@ def rates_text(m):
     return f"On two threads (one): memory {memory}; by the library's own loops {functions}."
 
 
-def page(results, order):
-    """The text of docs/benchmarks.md. order: names of the rows as they come."""
+ORDER = ["paper", "default", "diffuse", "diffuse_nested", "forty", "many_members", "one_pool", "stacks", "threads", "cka", "greedy",
+         "bootstrap", "predict", "startup", "growth", "huge"]
+
+
+def rows_of(results):
+    return [{"before": None, "floors": None, "stages": None, **r} for name in ORDER if isinstance(results.get(name), list)
+            for r in results[name]]
+
+
+def page(results):
+    """The text of docs/benchmarks.md: times, memory and peers."""
+    m = results["machine"]
+    text = ["# Benchmarks", "", f"`make bench` writes this page. {m['cpu']}, {m['cores']} cores, {m['memory'] / 2**30:.0f} GiB. Both sides take turns, and "
+            "the lowest time of each counts. [appendix/benchmarks.md](appendix/benchmarks.md) has the conditions of measurement, the targets that were not met, "
+            "floors, times of older versions, seconds by stage, and growth with rows, classes and members.", "",
+            "| what | conditions | time | peak memory | against | its time |", "|---|---|---|---|---|---|"]
+    text += [f"| {r['what']} | {r['conditions']} | {clock(r['ours_s'])} | {memory_text(r['rss']) if r['rss'] else ''} | {r['peer'] or ''} | "
+             f"{clock(r['peer_s'])} |" for r in rows_of(results)]
+    return "\n".join(text) + "\n"
+
+
+def appendix(results):
+    """The text of docs/appendix/benchmarks.md."""
     m = results["machine"]
     disk = f"{m['read_disk'] / 1e9:.2f} GB/s around it" if m["read_disk"] else "the disk cannot be read around it"
-    text = ["# Benchmarks", "",
+    text = ["# Benchmarks in full", "",
             f"Written by `make bench` (bench/run.sh; the large pool by `bench/run.sh --large huge`). {m['cpu']}, "
             f"{m['cores']} cores, {m['memory'] / 2**30:.0f} GiB, Linux {m['kernel']}, Python {m['python']}.", "",
             f"Measured in the same run: SGEMM {m['sgemm_2'] / 1e9:.0f} GFLOP/s on two threads, {m['sgemm_1'] / 1e9:.0f} "
@@ -154,8 +175,7 @@ def page(results, order):
             "included. Pools are made by bench/pool.c, with peaked members unless a row says diffuse: softmax of normal "
             "noise plus 4 + 3 z on the true class. `before` is an older version of corestack (`--against TOOL`), in the "
             "same run or, marked †, in another.", ""]
-    rows = [{"before": None, "floors": None, "stages": None, **r} for name in order
-            if isinstance(results.get(name), list) for r in results[name]]
+    rows = rows_of(results)
     text += table(rows) + stage_table(rows)
     if "growth" in results:
         text += growth_tables(results["growth"])

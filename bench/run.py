@@ -1,4 +1,4 @@
-"""Times corestack beside its peers and writes docs/benchmarks.md. Called by bench/run.sh (`make bench`).
+"""Times corestack beside its peers and writes docs/benchmarks.md and docs/appendix/benchmarks.md. Called by bench/run.sh (`make bench`).
 
     run.py [--large] [--against TOOL] [NAME ...]
                                      NAME: one of the functions in ROWS; without names all but the large ones
@@ -27,7 +27,7 @@ import topk  # noqa: E402
 from common import (CORES, IMAGENET, MIDDLE, ROOT, SMOKE, WORK, kernels, machine, pool, run, say,  # noqa: E402
                     timed, turns)
 from fits import arrays, shape_text, write_input  # noqa: E402
-from page import clock, page, row, with_before  # noqa: E402
+from page import appendix, clock, page, row, with_before  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tests" / "oracles"))
 import greedy_numpy  # noqa: E402
@@ -216,10 +216,11 @@ def main():
                 made = [with_before(r, results.setdefault("before", {})) for r in made]
             results[name] = made
             say(f"bench: {name} took {time.monotonic() - start:.0f} s")
-            text = page(results, [*ROWS, *LARGE])
+            text = appendix(results)
             if not SMOKE:
                 RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-                (ROOT / "docs" / "benchmarks.md").write_text(text)
+                (ROOT / "docs" / "benchmarks.md").write_text(page(results))
+                (ROOT / "docs" / "appendix" / "benchmarks.md").write_text(text)
     finally:
         shutil.rmtree(WORK, ignore_errors=True)
     print(text)

@@ -98,23 +98,25 @@ const cli_command CLI_ADAPT = {
     .summary = "adapt a stack to new data with a few labels",
     .usage = "adapt MODEL POOL --split NAME -o MODEL2 [options]\n"
              "adapt MODEL POOL --split NAME --suggest N [options]",
-    .details = "Learns from 10 to 10,000 labelled rows of the new distribution, starting from the "
-               "stack; cross-validation on these rows chooses how far to go. If they give no "
-               "reason to change the stack, MODEL2 is the stack as it was, and a notice says so. "
-               "Members that the stack left out may come back: the report lists the members that "
-               "MODEL2 needs. Classification only.\n"
-               "--unlabeled keeps the mean prediction of these rows near the class shares of the "
-               "fit, if that lowers the cross-validated loss; leave it out if the shares of the "
-               "classes may have changed.\n"
-               "--suggest lists rows that are worth labelling: rows that the members are uncertain "
-               "about and that differ from each other, the most useful first. Each line has the "
-               "row, numbered from 0, and its id if there is one. Labels are not needed for it.",
+    .details =
+        "Learns from 10 to 10,000 labelled rows of the new distribution, starting from the "
+        "stack; cross-validation on these rows chooses how far to go. If they give no "
+        "reason to change the stack, MODEL2 is the stack as it was, and a notice says so. "
+        "Members that the stack left out may come back: the report lists the members that "
+        "MODEL2 needs. Classification only.\n"
+        "--unlabeled keeps the mean prediction of these rows near the class shares of the fit "
+        "rows, if that lowers the cross-validated loss; leave it out if class shares may have "
+        "changed.\n"
+        "--suggest lists rows that are worth labelling: rows that the members are uncertain "
+        "about and that differ from each other, the most useful first. Each line has the "
+        "row, numbered from 0, and its id if there is one. Labels are not needed for it.",
     .example = "corestack adapt stack.cstack pool.json --split new --suggest 50\n"
                "corestack adapt stack.cstack pool.json --split new -o adapted.cstack\n"
                "corestack adapt stack.cstack pool.json --rows rows.npy --row-labels y.npy -o "
                "adapted.cstack",
     .options = OPTIONS,
     .takes_pool = true,
+    .classification = true,
     .reports_notices = true,
     .run = run,
 };

@@ -17,7 +17,7 @@ const cli_option CLI_COMMON_OPTIONS[] = {
     {"color", 0, "WHEN", "auto, always or never; NO_COLOR is respected"},
     {"quiet", 'q', NULL, "show neither progress nor notices"},
     {"verbose", 'v', NULL, "show what is being done"},
-    {"help", 'h', NULL, "show this help"},
+    {"help", 'h', NULL, "show help; --help all describes every option"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -73,8 +73,8 @@ static const cli_option OPTIONS[] = {
     {"batch-split", 0, "NAME",
      "also make prediction sets for the rows of this split, which needs no labels"},
     {"shift", 0, "KIND",
-     "how rows are weighted for them: none (default), covariate (the new rows look unlike those of "
-     "the fit) or label (the class shares have changed)"},
+     "how rows are weighted for them: none (default), covariate (the new rows differ from the fit "
+     "rows) or label (the class shares have changed)"},
     {"by", 0, "PARTS",
      "calibrate them for each class or domain on its own: none (default), class or domain"},
     {"miss-cost", 0, "FILE", "cost of a set without the true class, one number for each class"},

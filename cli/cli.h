@@ -106,6 +106,7 @@ typedef struct cli_command {
     bool takes_pool;            /* has the options that describe a POOL as well */
     int unlabelled;             /* as in cst_pool_config */
     bool lists_options;         /* its help shows options for --set */
+    bool classification;        /* of no other task: its help offers no option of another */
     bool reports_notices;       /* its report holds the notices, so they are not logged */
     int (*run)(cli_call *call); /* returns an exit code */
     const struct cli_command *const
@@ -273,7 +274,7 @@ const char *cli_nearest(const char *word, const char *const *words, int count);
 
 /* commands: those to list; NULL ends them. */
 int cli_help_all(const cli_command *const *commands);
-int cli_help_command(const cli_command *command);
+int cli_help_command(const cli_command *command, bool all);
 
 /* The part's own word in its name. */
 const char *cli_part_word(const cli_command *command, const cli_command *part);

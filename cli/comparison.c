@@ -277,15 +277,15 @@ static const cli_option COMPARE[] = {
     {"list-methods", 0, NULL, "list the methods and what each one computes"},
     {"reference", 0, "METHOD", "method that the others are compared with (preset default)"},
     {"with", 0, "NAME=FILE",
-     "also score predictions of your own for the rows of the split, by any other tool, as row "
-     "NAME: probabilities, values of a regression, detections or maps; of split oof they must be "
-     "out-of-fold; of several splits NAME=SPLIT:FILE,SPLIT:FILE; or a fitted model, on a split "
-     "that its fit did not see; may be repeated"},
+     "also score, as row NAME, your own predictions for the rows of the split: probabilities, "
+     "regression values, detections or maps (for split oof, out-of-fold ones; for several splits "
+     "NAME=SPLIT:FILE,SPLIT:FILE); or a fitted model, on a split that its fit did not see; may be "
+     "repeated"},
     CLI_SCORE_OPTIONS,
     {"splits", 0, "N",
      "repeat with seeds S, S+1, ... and give the mean and standard error of every score (1)"},
     {"holdout", 0, "SHARE",
-     "draw this share of split oof at random, leave it out of the fits and score it, for example "
+     "draw this share of split oof at random, exclude it from the fits and score it, for example "
      "0.2; with --splits another one in each repetition"},
     {"resamples", 'r', "N",
      "bootstrap resamples for the 95% intervals (5000; 0 with --splits); 0 = no intervals"},

@@ -119,7 +119,8 @@ int cli_help_all(const cli_command *const *commands) {
     cli_out_wrapped(0, 0,
                     "POOL is a pool.json, a folder of prediction files, one csv with a column for "
                     "each member, or --labels y.npy a.npy b.npy ...\n"
-                    "`corestack COMMAND --help` shows the options of a command, with an example.");
+                    "`corestack COMMAND --help` shows the options of a command, with an example; "
+                    "`corestack COMMAND --help all` also those that many commands have.");
     cli_out("\n");
     cli_out_wrapped(0, 0,
                     "Results go to standard output, everything else to standard error. Exit "
@@ -129,7 +130,29 @@ int cli_help_all(const cli_command *const *commands) {
     return CLI_OK;
 }
 
-static void print_options(const char *heading, const cli_option *options) {
+/* Whether a command takes the option, and so offers it: one of classification has no other task. */
+static bool is_offered(const cli_command *command, const cli_option *option) {
+    static const char *const tasks[] = {"task", "ignore", "layout"};
+    bool offered = true;
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
+        offered = offered && !(command->classification && strcmp(option->name, tasks[i]) == 0);
+    return offered;
+}
+
+/* Whether more than three commands have the same option, besides those of pools and of all. */
+static bool is_shared(const cli_command *command, const cli_option *option) {
+    static const char *const names[] = {"metric",           "cost-matrix", "metric-command",
+                                        "target-transform", "html",        "csv",
+                                        "markdown",         "latex"};
+    bool shared = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        shared = shared || strcmp(option->name, names[i]) == 0;
+    return shared && command->takes_pool;
+}
+
+/* Options with what each does; without `all` only those that the command alone has. */
+static void print_options(const char *heading, const cli_command *command,
+                          const cli_option *options, bool all) {
     if (!options || !options->name)
         return;
     cli_out("\n");
@@ -137,12 +160,27 @@ static void print_options(const char *heading, const cli_option *options) {
     for (const cli_option *option = options; option->name; option++) {
         char names[64];
         char letter[8] = "";
+        if (!is_offered(command, option) || (!all && is_shared(command, option)))
+            continue;
         if (option->letter)
             (void)snprintf(letter, sizeof letter, "-%c, ", option->letter);
         (void)snprintf(names, sizeof names, "%s--%s%s%s", letter, option->name,
                        option->value ? " " : "", option->value ? option->value : "");
         cli_out_entry(option->letter ? 2 : 6, names, HELP_COLUMN, option->help);
     }
+}
+
+/* The names of options alone; shared: of those that other commands have too. */
+static void name_options(const char *word, const cli_command *command, const cli_option *options,
+                         bool shared) {
+    char names[512] = "";
+    size_t length = 0;
+    for (const cli_option *option = options; option && option->name; option++)
+        if (is_offered(command, option) && (!shared || is_shared(command, option)))
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s--%s",
+                                       length ? " " : "", option->name);
+    if (length > 0)
+        cli_out_entry(2, word, 13, names);
 }
 
 static const cst_option_spec *find_key(const char *key) {
@@ -163,10 +201,42 @@ static void print_method_options(void) {
         (void)snprintf(text, sizeof text, "%s Default: %s.", spec->help, spec->initial);
         cli_out_entry(2, spec->key, HELP_COLUMN, text);
     }
-    cli_out("`corestack options` lists all %zu options.\n", cst_option_count());
+    cli_out("`corestack options` lists all %zu options of --set.\n", cst_option_count());
 }
 
-int cli_help_command(const cli_command *command) {
+/* What many commands have: options of a POOL, general ones and those of the method. */
+static void print_shared(const cli_command *command) {
+    if (command->takes_pool) {
+        print_options("Pool options (POOL is a pool.json, a folder, one csv with a column for each "
+                      "member, or a list of prediction files):",
+                      command, CLI_POOL_OPTIONS, true);
+        cli_out("\n");
+        cli_out_wrapped(0, 0,
+                        "Formats that can be read: npy, npz, safetensors, csv, tsv and txt (also "
+                        ".csv.gz). a.npz#NAME, a.safetensors#NAME and a.csv#COLUMN choose one "
+                        "array or column.");
+    }
+    print_options("General options:", command, CLI_COMMON_OPTIONS, true);
+    if (command->lists_options)
+        print_method_options();
+}
+
+static void name_shared(const cli_command *command) {
+    char text[160];
+    (void)snprintf(text, sizeof text,
+                   "More options; `corestack %s --help all` says what each does:", command->name);
+    cli_out("\n");
+    cli_out_wrapped(0, 0, text);
+    if (command->takes_pool) {
+        name_options("reports", command, command->options, true);
+        name_options("POOL", command, CLI_POOL_OPTIONS, false);
+    }
+    name_options("general", command, CLI_COMMON_OPTIONS, false);
+    if (command->lists_options)
+        cli_out("`corestack options` lists all %zu options of --set.\n", cst_option_count());
+}
+
+int cli_help_command(const cli_command *command, bool all) {
     char title[160];
     (void)snprintf(title, sizeof title, "corestack %s: %s", command->name, command->summary);
     cli_out_wrapped(0, 0, title);
@@ -181,20 +251,8 @@ int cli_help_command(const cli_command *command) {
             cli_out("\nSubcommands:\n");
         cli_out_entry(2, cli_part_word(command, command->parts[i]), 13, command->parts[i]->summary);
     }
-    print_options("Options (defaults in parentheses):", command->options);
-    if (command->takes_pool) {
-        print_options("Pool options (POOL is a pool.json, a folder, one csv with a column for each "
-                      "member, or a list of prediction files):",
-                      CLI_POOL_OPTIONS);
-        cli_out("\n");
-        cli_out_wrapped(0, 0,
-                        "Formats that can be read: npy, npz, safetensors, csv, tsv and txt (also "
-                        ".csv.gz). a.npz#NAME, a.safetensors#NAME and a.csv#COLUMN choose one "
-                        "array or column.");
-    }
-    print_options("General options:", CLI_COMMON_OPTIONS);
-    if (command->lists_options)
-        print_method_options();
+    print_options("Options (defaults in parentheses):", command, command->options, all);
+    (all ? print_shared : name_shared)(command);
     cli_out("\nExample:\n");
     for (const char *at = command->example; *at; at += strcspn(at, "\n"), at += *at == '\n')
         cli_out("  %.*s\n", (int)strcspn(at, "\n"), at);

@@ -47,22 +47,25 @@ static int no_part(const cli_command *command, const char *word) {
 }
 
 static int help(cli_call *call) {
-    if (call->argument_count == 0)
+    int words = call->argument_count;
+    bool all = words > 1 && strcmp(call->arguments[words - 1], "all") == 0;
+    words -= all;
+    if (words == 0)
         return cli_help_all(COMMANDS);
     const cli_command *command = find_command(call->arguments[0]);
     if (!command)
         return cli_fail(call, "unknown command '%s'; `corestack help` lists them",
                         call->arguments[0]);
-    if (call->argument_count == 1 || !command->parts)
-        return cli_help_command(command);
+    if (words == 1 || !command->parts)
+        return cli_help_command(command, all);
     const cli_command *part = find_part(command, call->arguments[1]);
-    return part ? cli_help_command(part) : no_part(command, call->arguments[1]);
+    return part ? cli_help_command(part, all) : no_part(command, call->arguments[1]);
 }
 
 static const cli_command HELP = {
     .name = "help",
     .summary = "list the commands, or show the options of one",
-    .usage = "help [COMMAND [SUBCOMMAND]]",
+    .usage = "help [COMMAND [SUBCOMMAND] [all]]",
     .example = "corestack help fit",
     .run = help,
 };
@@ -141,7 +144,8 @@ __attribute__((noinline)) static int run_command(const cli_command *command, int
     cli_call call = {.command = command, .starting = true};
     int code = cli_parse(&call, argc, argv);
     if (code == CLI_OK && cli_flag(&call, "help")) {
-        code = cli_help_command(command);
+        code = cli_help_command(command,
+                                call.argument_count > 0 && strcmp(call.arguments[0], "all") == 0);
     } else if (code == CLI_OK) {
         code = start_command(&call, argc, argv);
         call.starting = false;
@@ -181,7 +185,7 @@ static int run_part(const cli_command *command, int argc, char **argv) {
     if (part)
         return run_command(part, argc - 1, argv + 1);
     if (word && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0))
-        return cli_help_command(command);
+        return cli_help_command(command, argc > 1 && strcmp(argv[1], "all") == 0);
     return no_part(command, word);
 }
 

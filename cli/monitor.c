@@ -116,15 +116,15 @@ static const cli_option OPTIONS[] = {
 
 const cli_command CLI_MONITOR = {
     .name = "monitor",
-    .summary = "test whether batches without labels look like the rows of the fit",
+    .summary = "test whether batches without labels look like the fit rows",
     .usage = "monitor MODEL BATCH... [--state FILE] [options]\n"
              "monitor MODEL POOL --split monday,tuesday [options]\n"
              "monitor MODEL a.npy b.npy ... [--state FILE] [options]",
     .details = "Exits with 1 after an alarm, 0 otherwise. Each BATCH is a pool.json, a folder or a "
                "table, in time order; each split and condition is a batch. Reports the evidence "
-               "that rows are not like those of the fit, drift of each member, and the accuracy "
-               "and ECE to expect without labels. With rows like those of the fit, an alarm "
-               "happens with probability A at most, however many batches there are. With --state, "
+               "that rows differ from the fit rows, drift of each member, and the expected "
+               "accuracy and ECE, without labels. On rows like the fit rows, an alarm happens with "
+               "probability A at most, however many batches there are. With --state, "
                "calls hours apart are one test, and an alarm stays until the file is removed. "
                "Labels are only compared with what was expected. Classification only.",
     .example = "corestack monitor digits.cstack examples/digits/pool.json --split test\n"
@@ -132,6 +132,7 @@ const cli_command CLI_MONITOR = {
     .options = OPTIONS,
     .needs = "model",
     .takes_pool = true,
+    .classification = true,
     .unlabelled = 2,
     .reports_notices = true,
     .run = run,

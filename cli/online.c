@@ -125,11 +125,12 @@ const cli_command CLI_ONLINE = {
     .usage = "online MODEL POOL [--split NAME] [--state FILE] [-o OUT.npy] [options]\n"
              "online MODEL stream.csv [--state FILE] [-o OUT.csv] [options]",
     .details =
-        "Takes the rows of a split in their order: each is predicted with what the labels before "
-        "it have taught. A label may be missing: -1 in an array, an empty cell in a table. The "
-        "prediction mixes the stack, its weights refitted by Newton steps that forget old rows, "
-        "averages and single members, by their losses so far; where nothing changes it stays with "
-        "the stack. With --state a stream in several files gives the same bytes as in one.\n"
+        "Takes the rows of a split in their order. Each row is predicted using the labels seen so "
+        "far. A label may be missing: -1 in an array, an empty cell in a table. The prediction is "
+        "a mixture, weighted by past loss, of the stack, refitted copies of it that forget old "
+        "rows, averages, and single members; where nothing changes it remains close to the stack. "
+        "With "
+        "--state a stream in several files gives the same result as in one.\n"
         "Reports the loss next to the stack, the average of all members, the best member, and the "
         "best of these in each block. For classification.",
     .example = "corestack online digits.cstack examples/digits/pool.json --split test\n"
@@ -138,6 +139,7 @@ const cli_command CLI_ONLINE = {
     .options = OPTIONS,
     .needs = "model",
     .takes_pool = true,
+    .classification = true,
     .unlabelled = 1,
     .reports_notices = true,
     .run = run,

@@ -507,7 +507,7 @@ static const cli_option OPTIONS[] = {
     {"column", 0, "NAME",
      "with .csv: write one column of this name; with --like: fill this column and copy the others"},
     {"decide", 0, NULL,
-     "classification: write the class of each row that is decided for, by the metric of the fit "
+     "classification: write the decided class of each row, by the metric of the fit "
      "(fit --metric, --cost-matrix) or the largest probability; regression: write the values that "
      "this metric is best with, such as medians"},
     {"cascade", 0, NULL,
@@ -517,8 +517,8 @@ static const cli_option OPTIONS[] = {
      "with .csv: texts such as -abc or =x, which a spreadsheet would compute, are written with an "
      "apostrophe in front (mark; default) or as they are (keep)"},
     {"guard", 0, "MODE",
-     "classification, segmentation: what to do with batches of rows, or cases, that look unlike "
-     "those of the fit: auto (the average of all members takes part; default), warn or off"},
+     "classification, segmentation: what to do with batches of rows, or cases, that differ from "
+     "the fit data: auto (mix in the average of all members; default), warn or off"},
     {"batch", 0, "N",
      "classification: rows of a batch of the guard, in the order of the file (all rows, or each "
      "condition of the "
@@ -526,10 +526,10 @@ static const cli_option OPTIONS[] = {
     {"label-shift", 0, "METHOD",
      "classification: estimate the class shares of each batch without labels, by em or bbse, and "
      "correct the probabilities where tests find that only these have changed; or, for a new "
-     "domain whose class shares are those of the fit, correct batches by these (fixed) (off)"},
+     "domain with the class shares of the fit rows, correct batches towards these (fixed) (off)"},
     {"max-detections", 0, "N",
      "detection: most boxes of an image, those with the highest scores (100)"},
-    {"min-score", 0, "S", "detection: least score, the probability that the box is right (0.001)"},
+    {"min-score", 0, "S", "detection: lowest score, the probability that the box is right (0.001)"},
     {"split", 0, "NAME", "split to predict (test, or the only one)"},
     {NULL, 0, NULL, NULL},
 };

@@ -90,7 +90,7 @@ const cli_command CLI_REPORT = {
                "fitted on split oof, and prints what `corestack evaluate --baselines` prints. The "
                "page answers whether the stack is better, which members it has, whether it can be "
                "trusted, what it costs and where it is wrong. It opens in a browser, loads "
-               "nothing, and has the same bytes for the same model, pool and options.",
+               "nothing, and is identical for the same model, pool and options.",
     .example = "corestack report digits.cstack examples/digits/pool.json -o digits.html\n"
                "corestack fit examples/digits/pool.json -o digits.cstack --html fit.html",
     .options = OPTIONS,

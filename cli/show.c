@@ -39,8 +39,8 @@ const cli_command CLI_SHOW = {
                "calibration, what the model was fitted on, and the settings that differ from the "
                "preset; with --verbose all settings. With a pool, tells whether the model was "
                "fitted on it, by a hash of names, predictions, labels, folds, groups and weights. "
-               "A model file has no time in it, since the same fit gives the same bytes; the time "
-               "shown is when the file was last modified.",
+               "A model file contains no time, so that the same fit gives an identical file; the "
+               "time shown is when the file was last modified.",
     .example = "corestack show digits.cstack\n"
                "corestack show digits.cstack examples/digits/pool.json --json",
     .options = OPTIONS,

@@ -3,6 +3,7 @@
 _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
     local pool="--labels --ids --folds --order --groups --weights --domains --id-column --label-column --class-names --positive --values --task --ignore --layout --classes --missing --allow-outside"
+    [[ $1 == adapt || $1 == online || $1 == monitor ]] && pool=${pool/--task --ignore --layout /}
     case $1 in
         fit) echo "--cascade --alpha --confidence --cascade-risk --target-transform --metric --cost-matrix --metric-command --output --preset --method --set --seed --split --label-noise --suspects --html $pool $common" ;;
         predict) echo "--cascade --decide --output --like --column --formulas --format --id-map --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --top --split $pool $common" ;;

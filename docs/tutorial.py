@@ -1,17 +1,23 @@
-"""A tour of the Python package, with a part for each of five kinds of user, then the other tasks. Run it from the repository's
-folder:
+"""docs/tutorial.md as a program and, by its cells (`# %%`), as a notebook. Run it from the repository's folder:
 
     python docs/tutorial.py
 
-Cells begin with `# %%`, so that editors and Jupytext show it as a notebook. The tests run it.
+`scripts/tutorial.py --write` writes the page from it, with what the cells print.
 """
 # %% [markdown]
-# # An engineer with many checkpoints
-# Which of sixteen classifiers of noisy digits are worth running, and at what cost?
+# # Ten minutes with corestack
+#
+# This tutorial combines sixteen classifiers of noisy digits, checks whether the ensemble is better, makes it cheaper, and puts
+# it into use. Everything runs in a clone with the [Python package](python.md) installed. The command line does the same
+# ([recipes.md](recipes.md)).
+#
+# ## 1. Load predictions
+#
+# corestack reads saved predictions, not models: an array of probabilities for each model, [rows, classes]. The predictions to fit on must be
+# **out-of-fold**: each row predicted by a model that was not trained on it. Otherwise the models that memorise best get the largest weights.
 
 # %%
 import json
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -20,149 +26,106 @@ import corestack
 
 folder = Path("examples/digits")
 models = json.loads((folder / "pool.json").read_text())["models"]
-oof = {m["name"]: np.load(folder / f"{m['name']}.oof.npy", mmap_mode="r") for m in models}  # (rows, classes) each
-test = {m["name"]: np.load(folder / f"{m['name']}.test.npy", mmap_mode="r") for m in models}
-y = np.load(folder / "oof_labels.npy")
-y_test = np.load(folder / "test_labels.npy")
-folds = np.load(folder / "oof_folds.npy")  # the models were trained in these
+oof = {m["name"]: np.load(folder / f"{m['name']}.oof.npy") for m in models}
+test = {m["name"]: np.load(folder / f"{m['name']}.test.npy") for m in models}
+y, y_test = np.load(folder / "oof_labels.npy"), np.load(folder / "test_labels.npy")
+folds = np.load(folder / "oof_folds.npy")  # in which the models were trained
+print(len(oof), "models,", oof["svm_rbf"].shape, "out-of-fold,", test["svm_rbf"].shape, "new")
 
+# %% [markdown]
+# ## 2. See which models agree
+#
+# CKA measures how alike the predictions of two models are, from 0 to 1. A model that is nearly a copy of another adds cost and no information.
+
+# %%
 names = list(oof)
 similar = corestack.cka(oof, y, folds=folds)
 a, b = np.unravel_index(np.argmax(similar - np.eye(len(names))), similar.shape)
 print(f"most alike: {names[a]} and {names[b]}, CKA {similar[a, b]:.3f}")
 
+# %% [markdown]
+# ## 3. Fit
+#
+# The fit removes near-duplicates and models that add nothing, and combines and calibrates the others. Its own scores are nested: each row is
+# scored by a repetition of the fit without that row's fold, so they are honest. `flops` tells it what the models cost.
+
+# %%
 flops = {m["name"]: m["flops"] for m in models}
-stack = corestack.fit(oof, y, folds=folds, flops=flops, evaluate_nested=False)
-print(f"{len(stack.kept)} of {len(oof)} members, {stack.report['flops_rel']:.1%} of the FLOPs:", stack.kept)
-for member in stack.report["dropped"][:3]:
-    print(" ", member["text"])
+stack = corestack.fit(oof, y, folds=folds, flops=flops)
+print(f"{len(stack.kept)} of {len(oof)} models kept; nested NLL {stack.report['oof']['nll']:.3f}, accuracy {stack.report['oof']['top1']:.3f}")
+for member in stack.report["dropped"]:
+    print(f"  {member['name']}: {member['text']}")
 
 # %% [markdown]
-# The held-out loss for every number of members, and a fit within a budget.
+# ## 4. Predict and score new rows
+#
+# `predict` takes the new predictions of the models by name and gives calibrated probabilities. The NLL (mean of −log of the probability of the true class;
+# lower is better) judges probabilities, the accuracy only decisions, and the ECE calibration.
 
 # %%
-for step in stack.report["path"][:6]:
-    print(f"  {step['size']:2} members, held-out NLL {step['loss']:.4f}, {step['flops']:.2g} FLOPs:", ", ".join(step["members"]))
-small = corestack.fit(oof, y, folds=folds, flops=flops, keep_max=3, evaluate_nested=False)
-print("with three members:", small.kept, small.weights)
-
-# %%
-p = stack.predict(test)  # float32 probabilities, (rows, classes)
-scores = corestack.evaluate(p, y_test, resamples=500)
-average = corestack.evaluate(np.mean([*test.values()], axis=0), y_test)
-print(f"NLL {scores['nll']:.3f} [{scores['nll_ci'][0]:.3f}, {scores['nll_ci'][1]:.3f}]; average {average['nll']:.3f}")
+p = stack.predict(test)
+average = np.mean([*test.values()], axis=0)
+for name, q in (("stack", p), ("average", average), ("svm_rbf", test["svm_rbf"])):
+    scores = corestack.evaluate(q, y_test)
+    print(f"{name:8} NLL {scores['nll']:.3f}  accuracy {scores['top1']:.3f}  ECE {scores['ece']:.3f}")
 
 # %% [markdown]
-# # A data scientist in a competition
-# A folder with `oof_NAME.npy` and `test_NAME.npy` (or .csv) and `oof_labels.npy` is a pool.
+# ## 5. Is the difference real?
+#
+# `compare` fits several methods on the same rows, nested, with bootstrap intervals and paired tests. `autogluon` is AutoGluon's
+# rule: greedy selection with replacement, then a temperature.
 
 # %%
-with tempfile.TemporaryDirectory() as competition:
-    np.save(f"{competition}/oof_labels.npy", y)
-    for name in ("svm_rbf", "knn_5", "forest_a"):
-        np.save(f"{competition}/oof_{name}.npy", oof[name])
-        np.save(f"{competition}/test_{name}.npy", test[name])
-    blend = corestack.fit(competition, keep_max=3)  # keywords are options: keep.max
-    submission = blend.predict(competition, split="test")  # an array; or the file itself:
-    blend.predict(competition, split="test", out=f"{competition}/submission.csv")
-    print(Path(f"{competition}/submission.csv").read_text().splitlines()[0])
-print("nested out-of-fold scores:", blend.report["oof"])
-print("weights:", blend.weights)
-
-# %% [markdown]
-# # A researcher
-# Baselines and presets on the same rows, with intervals and paired tests.
-
-# %%
-some = {name: oof[name] for name in ("svm_rbf", "knn_5", "lda", "forest_a")}
-table = corestack.compare(some, y, folds=folds, methods=["best-single", "average", "greedy+temperature"], resamples=500)
+table = corestack.compare(oof, y, folds=folds, methods=["best-single", "average", "autogluon", "default"], resamples=500)
 for row in table["rows"]:
     low, high = row["nll_ci"]
-    print(f"{row['method']:20} NLL {row['nll']:.4f} [{low:.4f}, {high:.4f}]  ECE {row['ece']:.4f}  {row['models']} models")
-for test_of_two in table["tests"]:
-    if test_of_two["metric"] == "nll":
-        print(f"  {test_of_two['a']} against {test_of_two['b']}: p {test_of_two['p_adjusted']:.2g}")
-print(corestack.metrics.definition("ece"))
+    print(f"{row['method']:19} NLL {row['nll']:.3f} [{low:.3f}, {high:.3f}]  {row['models']} models")
+for pair in table["tests"]:
+    if pair["metric"] == "nll":
+        print(f"  {pair['a']} against {pair['b']}: p {pair['p_adjusted']:.2g}")
 
 # %% [markdown]
-# # An engineer with a prediction service
-# The model is a file of a few kilobytes that C reads too (docs/prediction.md); predictions are the same bytes.
+# ## 6. Fewer models
+#
+# The report has the held-out loss of every number of models. Choose a number, or let `preset="compact"` choose.
 
 # %%
-with tempfile.TemporaryDirectory() as place:
-    stack.save(f"{place}/digits.cstack")
-    served = corestack.load(f"{place}/digits.cstack")
-    print((Path(place) / "digits.cstack").stat().st_size, "bytes")
-needed = {name: test[name] for name in served.kept}  # only these must run
-assert served.predict(needed).tobytes() == p.tobytes()
+for step in stack.report["path"][:5]:
+    print(f"{step['size']:2} models: held-out NLL {step['loss']:.3f}")
+small = corestack.fit(oof, y, folds=folds, flops=flops, keep_max=3, evaluate_nested=False)
+print("with three:", small.kept, f"test NLL {corestack.evaluate(small.predict(test), y_test)['nll']:.3f}")
 
 # %% [markdown]
-# A predictor serves one request at a time, in microseconds.
+# ## 7. Save and serve
+#
+# The file works on the command line and in C too. Only the kept models need to run. A predictor answers single rows in microseconds
+# ([prediction.md](prediction.md)).
 
 # %%
+small.save("three.cstack")
+served = corestack.load("three.cstack")
 predictor = served.predictor()
-one = predictor([test[name][0] for name in served.kept])  # (classes,)
-assert np.allclose(one, p[0], atol=1e-6)
+one = predictor([test[name][0] for name in served.kept])
+print("most probable class of the first row:", one.argmax(), "- true:", y_test[0])
+Path("three.cstack").unlink()
 
 # %% [markdown]
-# # An AutoML system
-# scikit-learn's interface. X holds predictions, or features for base classifiers that are trained out of fold.
+# ## 8. Regression from a csv file
+#
+# The same functions take the path of a [pool](pool.md). Here it is one csv with columns `id`, `y`, `fold` and one for each model. Predicted
+# values come with intervals.
 
 # %%
-try:
-    from sklearn.datasets import load_wine
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_score
-    from sklearn.naive_bayes import GaussianNB
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-except ImportError:
-    print("scikit-learn is not installed")
-else:
-    X = np.stack([*some.values()], axis=1)  # (rows, members, classes)
-    on_predictions = corestack.CoreStackClassifier().fit(X, y, folds=folds)
-    print("kept:", on_predictions.stack_.kept)
-
-    features, target = load_wine(return_X_y=True)
-    scaled = make_pipeline(StandardScaler(), LogisticRegression())
-    on_features = corestack.CoreStackClassifier([("lr", scaled), ("nb", GaussianNB())], cv=5)
-    print("accuracy:", cross_val_score(on_features, features, target, cv=3).mean().round(3))
-
-    from sklearn.datasets import load_diabetes
-    from sklearn.linear_model import Ridge
-    from sklearn.neighbors import KNeighborsRegressor
-
-    features, target = load_diabetes(return_X_y=True)
-    regressor = corestack.CoreStackRegressor([("ridge", Ridge(0.01)), ("knn", KNeighborsRegressor(15))])
-    values, deviations = regressor.fit(features, target).predict(features[:3], return_std=True)
-    print("values", values.round(), "+-", deviations.round())
+strength = corestack.fit("examples/csv/train.csv", task="regression")
+print("kept:", strength.kept, f"nested RMSE {strength.report['oof']['rmse']:.2f}")
+values = strength.predict("examples/csv/test.csv")
+low, high = strength.predict_interval("examples/csv/test.csv", 0.9)
+print(f"first row: {values[0]:.1f}, 90% interval {low[0]:.1f} to {high[0]:.1f}")
 
 # %% [markdown]
-# # Regression
-# The same functions with `task="regression"`; predictions have variances and intervals.
-
-# %%
-folder = Path("examples/concrete")
-names = ["ridge", "svr_rbf", "forest_a", "knn_5", "gradient_boosting"]
-strength = corestack.fit(
-    {name: np.load(folder / f"{name}.oof.npy") for name in names}, np.load(folder / "oof_labels.npy"), task="regression"
-)
-print("nested RMSE:", round(strength.report["oof"]["rmse"], 3), strength.weights)
-new = {name: np.load(folder / f"{name}.test.npy") for name in strength.kept}
-low, high = strength.predict_interval(new, 0.9)
-truth = np.load(folder / "test_labels.npy")
-print(f"RMSE {corestack.metrics.rmse(strength.predict(new), truth):.3f}")
-print(f"targets inside their 90% interval: {((low <= truth) & (truth <= high)).mean():.2f}")
-
-# %% [markdown]
-# # Segmentation and detection
-# Their pools are files: the functions take the path.
-
-# %%
-scenes = corestack.fit("examples/segmentation", segment_pixels=2000, evaluate_nested=False)
-print(scenes.kept, "mIoU", round(scenes.evaluate("examples/segmentation")["miou"], 3))
-print("label maps", scenes.predict("examples/segmentation", format="labels").shape)
-
-cells = corestack.fit("examples/detection", evaluate_nested=False)
-boxes = cells.predict("examples/detection")  # COCO results: a list of dicts
-print(boxes[0], "AP", round(corestack.evaluate(boxes, "examples/detection/test.json")["AP"], 3))
+# ## Next
+#
+# - `corestack report` or `stack.report_html(pool, path)` shows all of this on [a page](report.md).
+# - scikit-learn estimators that also train the models out of fold, pandas, plots: [python.md](python.md).
+# - New data differ from the old: [shift.md](shift.md). Other tasks: [segmentation](segmentation.md), [detection](detection.md), [several labels](multilabel.md).
+# - What the words mean: [glossary.md](glossary.md). What goes wrong: [mistakes.md](mistakes.md).

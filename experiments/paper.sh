@@ -16,7 +16,7 @@
 # COCO with torchvision's weights that are on this machine, for both with DIR/{ade20k,coco}/NAME.pth. --export: options of every export. --methods: of the comparisons (all). --tables: options
 # of compare, ablate and sweep.
 # Results go to DIR (paper-results): a folder for each benchmark, with NAME.txt, .json, .md, .csv and .tex for each table.
-# docs/paper.md lists the tables, and what a run costs. Exit code 1 if something failed, 2 if there was nothing to do.
+# docs/export.md lists the tables, and what a run costs. Exit code 1 if something failed, 2 if there was nothing to do.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 usage() {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks that a library or program, as it is shipped, was hardened (CST_HARDEN in CMakeLists.txt): what the ELF headers
-# say and which functions of the C library it calls. docs/security.md says what each is for. A weaker stack protector or
+# say and which functions of the C library it calls. docs/reliability.md says what each is for. A weaker stack protector or
 # FORTIFY leaves nothing in the file that tells it from the stronger: that is looked for in the compile commands.
 #
 #   scripts/check_hardening.sh [--commands BUILD/compile_commands.json] FILE...

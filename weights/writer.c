@@ -1,4 +1,5 @@
-/* Writes safetensors files by dtype, widest first, then by name. docs/safetensors.md. */
+/* Writes safetensors files by dtype, widest first, then by name. docs/weights.md#safetensors-files.
+ */
 #include "weights/checkpoints.h"
 
 #include <inttypes.h>

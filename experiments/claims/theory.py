@@ -265,7 +265,7 @@ def cka_growth(f):
     products = math.log(b["rows"] * b["landmarks"] ** 2 / (a["rows"] * a["landmarks"] ** 2)) / math.log(b["rows"] / a["rows"])
     return ("With sqrt(N) landmarks CKA takes K^2 N log N", statement(products <= 1.2),
             f"Rule: the number of products grows with a power of N of at most 1.2. All pairs of members take K^2 N m^2 / 2 products of features, with m landmarks ({b['landmarks']} for {b['rows']:,} "
-            f"rows, {a['landmarks']} for {a['rows']:,}). That is a power of {products:.2f}, as for exact CKA, with a smaller constant ([redundancy.md](../docs/redundancy.md)). User seconds for {g['members']} members, one "
+            f"rows, {a['landmarks']} for {a['rows']:,}). That is a power of {products:.2f}, as for exact CKA, with a smaller constant ([method.md](../docs/method.md#s1-redundancy)). User seconds for {g['members']} members, one "
             "run on a shared machine: " + "; ".join(how + " " + ", ".join(f"{r['seconds']:.2f} (N = {r['rows']:,})" for r in g[rule]) for rule, how in (("exact", "exact"), ("nystrom", "landmarks")))
             + ".", COMPLEXITY)
 

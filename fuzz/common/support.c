@@ -62,7 +62,7 @@ _Noreturn void fuzz_broken(const char *file, int line, const char *promise) {
     abort();
 }
 
-/* As docs/security.md has it, written anew: what makes messages printable is under test here. */
+/* As docs/reliability.md has it, written anew: what makes messages printable is under test here. */
 static bool may_stand_in_a_line(uint32_t c) {
     bool control = c < 0x20 || (c >= 0x7f && c <= 0x9f);
     bool turns = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||

@@ -31,9 +31,9 @@ typedef struct cst_adapt_options {
 /* Adapts a model to the labelled rows of a split of the pool, which is loaded if necessary:
  * softmax_c(a log p_stack + sum_k w_k log p_k + b_c) with a Gaussian prior around the stack, whose
  * strength cross-validation on these rows chooses. With `unlabeled` rows the mean prediction is
- * kept near the class shares of the fit, where that lowers the cross-validated loss. Members of the
- * pool that the stack left out may come back; those whose weight is negligible do not. Where the
- * rows give no reason to change the stack, *out is the stack as it was (the same bytes when saved),
+ * kept near the class shares of the fit rows, where that lowers the cross-validated loss. Members
+ * of the pool that the stack left out may come back; those whose weight is negligible do not. Where
+ * the rows give no reason to change the stack, *out is the stack as it was (identical when saved),
  * with a notice. options: NULL for split "new" and all of its rows. CST_ERROR_INPUT for fewer than
  * CST_ADAPT_ROWS_MIN rows, rows of one class, and rows that the model was fitted on;
  * CST_ERROR_UNSUPPORTED for a model that was adapted already, and other tasks than classification.

@@ -88,7 +88,8 @@ CST_API int64_t cst_adapter_members(const cst_adapter *adapter);
 CST_API const char *cst_adapter_member_name(const cst_adapter *adapter, int32_t member);
 
 /* Writes all that the adapter has learned to a file, rows that wait for their label included: to a
- * temporary name in the same folder, synced, then renamed. The same calls give the same bytes. */
+ * temporary name in the same folder, synced, then renamed. The same calls give an identical file.
+ */
 CST_API cst_status cst_adapter_save(cst_context *context, const cst_adapter *adapter,
                                     const char *path);
 

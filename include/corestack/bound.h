@@ -79,7 +79,7 @@ CST_API cst_status cst_bound_shifted(cst_context *context, const cst_model *mode
 
 /* Thresholds of split conformal prediction for each part of the rows of calibration: a later row
  * whose score is at most that of its part is covered. scores, costs, parts: [rows], each row's
- * score (1 - the probability of its label; of a regression |target - value|), cost if it is not
+ * score (1 - the probability of its label; for regression |target - value|), cost if it is not
  * covered (NULL: 1) and part (negative: none; NULL: all in part 0). level: acceptable expected cost
  * of a row, without costs the allowed miss rate; most: the largest cost of any row, with costs.
  * thresholds: [part_count], INFINITY for a part with too few rows (fewer than 1/level - 1 without

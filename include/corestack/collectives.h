@@ -1,5 +1,5 @@
 /* Work shared by several processes (ranks): all make the same calls with the same arguments, each
- * computes its part of rows and members, and the results are the same bytes whatever their number.
+ * computes its part of rows and members, and results do not depend on their number.
  * The library only knows these functions; <corestack/mpi.h> implements them with MPI. */
 #ifndef CORESTACK_COLLECTIVES_H
 #define CORESTACK_COLLECTIVES_H
@@ -38,7 +38,7 @@ typedef struct cst_collectives {
 
 /* Gives the context its ranks; NULL takes them away. The structure is copied; `self` and `host`
  * must stay valid. All ranks must call it before any other work. It compares the version of the
- * library and the machine's instruction set across ranks, takes the least memory limit of all
+ * library and the machine's instruction set across ranks, takes the lowest memory limit of all
  * ranks, divides the cores and the memory of a machine among its ranks (by `host`) where threads
  * and memory are the default, and measures how long an exchange takes. CST_ERROR_ARGUMENT if they
  * differ, CST_ERROR_IO if communication fails. Predictions of pools stay on disk, and each rank

@@ -22,13 +22,13 @@ CST_API const char *cst_method_describe(const char *name);
 
 /* Rows that a method of the caller's own is fitted on, or predicts. */
 typedef struct cst_method_rows {
-    const float *predictions; /* [rows][members][columns]: probabilities, of a regression values;
+    const float *predictions; /* [rows][members][columns]: probabilities, for regression values;
                                  NaN where the member did not predict the row */
     int64_t rows;
     int64_t members;
-    int64_t columns;       /* classes; of a regression outputs */
+    int64_t columns;       /* classes; for regression outputs */
     const int32_t *labels; /* [rows] of a fit, 0..columns-1; else NULL */
-    const double *targets; /* [rows][columns] of the fit of a regression; else NULL */
+    const double *targets; /* [rows][columns] of the fit, for regression; else NULL */
     const double *weights; /* [rows] of a fit, with a mean of 1; NULL: all rows alike */
     uint64_t seed;         /* of a fit: for what it draws at random */
 } cst_method_rows;
@@ -36,7 +36,7 @@ typedef struct cst_method_rows {
 /* Fits on rows, in *fitted, which later calls get. Another status than CST_OK ends the comparison,
  * or with CST_ERROR_INPUT, _NUMERIC or _UNSUPPORTED leaves the method out unless it was named. */
 typedef cst_status (*cst_method_fit_fn)(void *user, const cst_method_rows *rows, void **fitted);
-/* Fills out [rows][columns]: probabilities that sum to 1 in each row, of a regression values. */
+/* Fills out [rows][columns]: probabilities that sum to 1 in each row, for regression values. */
 typedef cst_status (*cst_method_predict_fn)(void *user, void *fitted, const cst_method_rows *rows,
                                             float *out);
 typedef void (*cst_method_free_fn)(void *user, void *fitted);

@@ -82,12 +82,12 @@ typedef struct cst_pool_config {
                               NULL: found by its name, or the first column of text */
     const char *label_column; /* tables: the column of the labels or targets, likewise; NULL: found
                                  by its name (y, label, target, ...) */
-    const char *const *class_names; /* names of the classes (of a regression: outputs) in their
+    const char *const *class_names; /* names of the classes (for regression: outputs) in their
                                        order if there is no manifest, ending with NULL; NULL: those
                                        of labels that are text, or of the first CSV header */
     int missing;                    /* non-zero: members may lack predictions: cst_pool_read */
     const char *domains;            /* file of the domain of each row, or NULL */
-    int unlabelled;                 /* 1: rows of a classification may lack their label (-1 in an
+    int unlabelled;                 /* 1: classification rows may lack their label (-1 in an
                                        array, an empty cell in a table): cst_pool_labels has -1
                                        there. For cst_online only. 2: labels are not needed: a split
                                        in which one is missing, or is none, has no labels */
@@ -142,7 +142,7 @@ typedef struct cst_pool_arrays {
     cst_output output;  /* what the members' numbers are; not read for a regression */
     int64_t members;
     int64_t rows;
-    int64_t classes; /* of a regression: outputs; of a multilabel pool: labels */
+    int64_t classes; /* for regression: outputs; of a multilabel pool: labels */
     int64_t columns; /* of every array: 0 for as many as classes, or 1: class 1 of two */
     const cst_array *predictions;   /* [members] */
     const char *const *names;       /* [members], all different */
@@ -152,7 +152,7 @@ typedef struct cst_pool_arrays {
     const double *params;       /* [members] number of parameters, the same */
     const double *memory_bytes; /* [members] peak memory of a prediction in bytes, the same */
     const int32_t *labels;      /* [rows] in 0..classes-1, or NULL */
-    const double *targets;      /* [rows][outputs] of a regression; of a multilabel pool 0, 1, or
+    const double *targets;      /* [rows][outputs] for regression; of a multilabel pool 0, 1, or
                                    -1 or NaN where not known; or NULL */
     const int64_t *folds;       /* [rows], at least 0, renumbered in increasing order; or NULL */
     const int64_t *groups;      /* [rows], any numbers, or NULL */
@@ -233,7 +233,7 @@ CST_API cst_status cst_model_predict(cst_context *context, const cst_model *mode
  * other members of the pool are ignored, a missing member is an error that names it. The number of
  * classes, and their names if both have names, must agree. *out: [rows][classes], belongs to the
  * caller (cst_free); *rows counts the rows of all conditions, one condition after the other. A
- * notice tells of rows that look unlike those of the fit; cst_model_predict_guarded
+ * notice tells of rows that look unlike the fit rows; cst_model_predict_guarded
  * (corestack/guard.h) can act on them. */
 CST_API cst_status cst_model_predict_pool(cst_context *context, const cst_model *model,
                                           cst_pool *pool, const char *split, float **out,
@@ -316,7 +316,7 @@ CST_API void cst_report_free(cst_context *context, cst_report *report);
 /* ---- comparison ---- */
 
 /* Predictions of a method of the caller's own, for the rows of the scored split in their order:
- * probabilities [rows][classes] (of two classes also [rows][1], that of class 1), of a regression
+ * probabilities [rows][classes] (of two classes also [rows][1], that of class 1), for regression
  * values [rows][outputs]. Detections and maps (of labels or probabilities) come from files alone.
  * Of split "oof" they must be out-of-fold. All is borrowed. */
 typedef struct cst_own_predictions {
@@ -359,7 +359,7 @@ typedef struct cst_compare_options {
     cst_status (*predicted)(void *user, const char *method, const char *split,
                             const float *probabilities, int64_t rows, int32_t classes);
     void *user;
-    /* Of cst_compare of a classification alone; refused by that of other tasks. */
+    /* Only for classification; cst_compare refuses them for other tasks. */
     const char *clean; /* the split without conditions that one with conditions is compared with;
                           NULL: the manifest's, if any */
     const char *reference_errors; /* by which errors under conditions are divided: a JSON file
@@ -374,7 +374,7 @@ typedef struct cst_compare_options {
                        repetition, left out of the fits and scored; `split` must be "oof" or NULL.
                        0: none */
     const cst_own_predictions
-        *own;          /* [own_count] rows besides the methods, of a classification,
+        *own;          /* [own_count] rows besides the methods, for classification,
                           regression or detection (a file of results), of splits
                           without conditions and without `ood`; may be the reference. CST_ERROR_MISMATCH: of
                           another          shape, CST_ERROR_INPUT: no probabilities */

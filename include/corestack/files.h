@@ -60,7 +60,7 @@ CST_API cst_status cst_write_labels(cst_context *context, const char *path, cons
 
 /* Writes predictions [rows][classes] in the form of a sample submission: `sample` is a table with a
  * header, of which the result at `path` (CSV) has the columns, and the rows by id in their order.
- * Columns are classes (of a regression outputs) by name; a single column is the probability of the
+ * Columns are classes (for regression outputs) by name; a single column is the probability of the
  * class of its name, or of the second of two classes, or the most probable class where the sample
  * has labels. column: the only column to fill, the others are copied; NULL: all but the ids.
  * values: non-zero for a regression. ids: [rows], or NULL: rows are taken by position. class_names:

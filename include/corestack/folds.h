@@ -27,7 +27,7 @@ CST_API cst_status cst_folds_time(cst_context *context, const int64_t *order, in
 
 /* Makes stratified folds that keep the rows of a group together. groups: [rows], any ids. Groups
  * are placed one by one, largest first (ties in seeded order), each into the fold that keeps the
- * class distribution most even: the least mean over classes of the standard deviation of the fold
+ * class distribution most even: the lowest mean over classes of the standard deviation of the fold
  * shares. No fold is empty. CST_ERROR_INPUT for fewer groups than folds; other arguments and errors
  * as cst_folds_stratified. */
 CST_API cst_status cst_folds_grouped(cst_context *context, const int32_t *labels,

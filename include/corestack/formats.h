@@ -1,4 +1,4 @@
-/* Fitted models for programs without this library. docs/serving-onnx.md. Visibility of functions is
+/* Fitted models for programs without this library. docs/serving.md#onnx. Visibility of functions is
  * in export.h. */
 #ifndef CORESTACK_FORMATS_H
 #define CORESTACK_FORMATS_H

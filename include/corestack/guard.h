@@ -1,6 +1,6 @@
 /* The guard: whether a batch of rows looks like the rows that a model was fitted on, tested without
- * labels. Where it does not, the prediction can lean on the average of all members, as far as the
- * batch differs. docs/prediction.md#guard. */
+ * labels. Where it does not, the prediction can be mixed with the average of all members, as far as
+ * the batch differs. docs/prediction.md#guard. */
 #ifndef CORESTACK_GUARD_H
 #define CORESTACK_GUARD_H
 
@@ -11,12 +11,12 @@
 extern "C" {
 #endif
 
-/* What the guard does with a batch that looks unlike the rows of the fit. With CST_GUARD_OFF and
+/* What the guard does with a batch that looks unlike the fit rows. With CST_GUARD_OFF and
  * CST_GUARD_WARN, the prediction of a row depends on nothing but the row. */
 typedef enum cst_guard_mode {
     CST_GUARD_OFF = 0,  /* nothing: batches are not tested */
     CST_GUARD_WARN = 1, /* a notice */
-    CST_GUARD_AUTO = 2  /* a notice, and the average of all members takes part */
+    CST_GUARD_AUTO = 2  /* a notice, and the average of all members is mixed in */
 } cst_guard_mode;
 
 /* How rows are guarded; {CST_GUARD_WARN, 0} is the default. */
@@ -25,7 +25,7 @@ typedef struct cst_guard {
     cst_guard_mode mode;
     int64_t batch; /* rows of a batch, in their order; a last one of fewer than 50 rows is joined to
                       the one before. 0: all rows, of a split with conditions those of each one.
-                      Batches of fewer than 50 rows are not tested. Of a segmentation, a case is a
+                      Batches of fewer than 50 rows are not tested. For segmentation, a case is a
                       batch: 0 for pools; for arrays the pixels of a case. */
 } cst_guard;
 

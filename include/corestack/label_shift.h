@@ -25,7 +25,7 @@ typedef enum cst_label_verdict {
     CST_LABEL_FEW_ROWS = 1,    /* not: it has fewer than 50 rows */
     CST_LABEL_SAME = 2,        /* not: chance explains the difference of the shares (level 0.01) */
     CST_LABEL_OTHER_SHIFT = 3, /* not: no class shares explain its confidences (level 0.05) */
-    CST_LABEL_GUARDED = 4,     /* not: the guard finds rows unlike those of the fit */
+    CST_LABEL_GUARDED = 4,     /* not: the guard finds rows unlike the fit rows */
     CST_LABEL_LIKE_FIT = 5     /* not, with fixed shares: the guard finds no such rows */
 } cst_label_verdict;
 
@@ -43,13 +43,13 @@ typedef struct cst_label_batch {
 /* What was found in all batches of a prediction. */
 typedef struct cst_label_report cst_label_report;
 
-/* Corrects the predictions out [rows][classes] of a classification in place: in batches to which
+/* Corrects the predictions out [rows][classes], for classification, in place: in batches to which
  * that applies, probabilities are multiplied by the estimated class shares over those of the fit
- * and divided by their sum; others keep their bytes. With CST_LABEL_FIXED, which corrects the
+ * and divided by their sum; others are unchanged. With CST_LABEL_FIXED, which corrects the
  * batches in which the guard fired, the factors of the classes bring the mean prediction to the
- * class shares of the fit (a Gaussian prior keeps their logarithms near 0). guard: the report of
- * cst_model_predict_guarded on these rows, whose batches are taken; the other methods leave batches
- * alone in which it fired. report: may be NULL; *report belongs to the caller
+ * class shares of the fit rows (a Gaussian prior keeps their logarithms near 0). guard: the report
+ * of cst_model_predict_guarded on these rows, whose batches are taken; the other methods leave
+ * batches alone in which it fired. report: may be NULL; *report belongs to the caller
  * (cst_label_report_free). CST_ERROR_UNSUPPORTED for other tasks, adapted models, models that store
  * nothing for it (older files, fits on fewer than 200 rows), BBSE with more than 2,048 classes or
  * a singular confusion, and FIXED after a fit with fit.balance. */

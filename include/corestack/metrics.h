@@ -71,7 +71,7 @@ typedef struct cst_scored_rows {
     int64_t columns;
     const float *values;   /* [rows][columns]: probabilities of the classes, or values */
     const int32_t *labels; /* [rows], 0..columns-1; NULL: targets */
-    const double *targets; /* [rows][columns], of a regression */
+    const double *targets; /* [rows][columns], for regression */
     const double *weights; /* [rows], 0 or more, not all 0; NULL: 1 each */
 } cst_scored_rows;
 

@@ -31,8 +31,8 @@ CST_API cst_status cst_monitor_create(cst_context *context, cst_monitor **out,
                                       const cst_model *model, const cst_monitor_options *options);
 
 /* Adds the rows of a split as a batch; with conditions, each condition as one, in their order. The
- * evidence against "like the rows of the fit" is a test martingale (docs/prediction.md#monitor):
- * with rows like those of the fit, the probability that it ever reaches 1 / alpha, over any number
+ * evidence against "like the fit rows" is a test martingale (docs/prediction.md#monitor):
+ * with rows like the fit rows, the probability that it ever reaches 1 / alpha, over any number
  * of batches, is at most alpha. An alarm stays until a new monitor is created. name: what reports
  * call the batch; NULL: the name of the split. *alarm (may be NULL): 1 after an alarm in this or an
  * earlier batch, else 0. Labels are used for the observed accuracy alone. One thread at a time.

@@ -73,7 +73,7 @@ CST_API int64_t cst_pool_rows(const cst_pool *pool, const char *split);
 /* Returns the labels [rows] of a loaded split; NULL if not loaded or not given. Borrowed. */
 CST_API const int32_t *cst_pool_labels(const cst_pool *pool, const char *split);
 
-/* Returns the targets [rows][outputs] of a loaded split of a regression (repeated for each
+/* Returns the targets [rows][outputs] of a loaded regression split (repeated for each
  * condition, if it has conditions); NULL if not loaded or not given. Borrowed. For programs that
  * read a pool. */
 CST_API const double *cst_pool_targets(const cst_pool *pool, const char *split);

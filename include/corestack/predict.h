@@ -138,7 +138,7 @@ typedef struct cst_predictor cst_predictor;
 CST_API cst_status cst_predictor_create(cst_context *context, cst_predictor **out,
                                         const cst_model *model);
 
-/* Predicts like cst_model_predict (corestack/corestack.h), with the same bytes as result and the
+/* Predicts like cst_model_predict (corestack/corestack.h), with an identical result and the
  * same errors, for one or more samples on the calling thread. Nothing is allocated, no lock is
  * taken, and only the predictor and `out` are written. One thread at a time may use a predictor. */
 CST_API cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
@@ -198,8 +198,8 @@ typedef struct cst_guard_batch {
     int64_t first;     /* first row, counted over all conditions */
     int64_t rows;
     int tested;    /* 0: it has fewer than 50 rows, which does not matter for a case */
-    int fired;     /* 1: it looks unlike the rows of the fit */
-    double pi;     /* upper bound of the share of rows that are like those of the fit; 1: no sign of
+    int fired;     /* 1: it looks unlike the fit rows */
+    double pi;     /* upper bound of the share of rows that are like the fit rows; 1: no sign of
                       others. Of a case 0 for one that is surely unlike the fit */
     double unlike; /* 1 - pi */
     double lambda; /* mean weight of the average in its rows */
@@ -207,12 +207,12 @@ typedef struct cst_guard_batch {
                       standard errors; below -4 the batch has fired. NaN: not tested, or a
                       segmentation */
     double accuracy; /* probable accuracy of the stack, unless class shares have changed; NaN */
-    double flatten;  /* temperature of the stack where the average takes part, 0.3 to 1 */
+    double flatten;  /* temperature of the stack where the average is mixed in, 0.3 to 1 */
     double sharpen;  /* temperature of the average, 1 to 4 */
 } cst_guard_batch;
 
 /* Returns 1 if the model stores what the guard compares batches with: models of classification and
- * segmentation that were fitted on 200 rows or more (and of a segmentation on 8 cases or more) by a
+ * segmentation that were fitted on 200 rows or more (and for segmentation on 8 cases or more) by a
  * version that has the guard. */
 CST_API int cst_model_has_guard(const cst_model *model);
 

@@ -39,7 +39,7 @@ CST_API cst_status cst_report_set_integers(cst_context *context, cst_report *rep
 
 /* Writes the rows whose labels are probably wrong as CSV, by a report of cst_fit or cst_inspect of
  * a classification (option "noise"): id (or row from 0), label, likely label, probability that the
- * label is right, the least first; a header alone where there are none. CST_ERROR_UNSUPPORTED for
+ * label is right, the lowest first; a header alone where there are none. CST_ERROR_UNSUPPORTED for
  * other reports. The file is written completely, or `path` is unchanged. */
 CST_API cst_status cst_write_suspects(cst_context *context, const cst_report *report,
                                       const char *path);

@@ -1,5 +1,6 @@
 /* Reads files of named tensors in the safetensors format: weights of networks, predictions, labels.
- * Tensors are read a piece at a time. docs/safetensors.md has the format and its limits. */
+ * Tensors are read a piece at a time. docs/weights.md#safetensors-files has the format and its
+ * limits. */
 #ifndef CORESTACK_SAFETENSORS_H
 #define CORESTACK_SAFETENSORS_H
 

@@ -75,14 +75,14 @@ typedef enum cst_map_format {
  * one array [cases, height, width(, classes)], if all cases have the same size; any other path is a
  * new or empty folder that receives CASE.npy or CASE.png for each case. After a failure nothing is
  * left at the path. cases, pixels: receive the counts, or NULL. A notice tells of cases that look
- * unlike those of the fit; cst_segmentation_predict_guarded can act on them. For programs that want
+ * unlike the fit cases; cst_segmentation_predict_guarded can act on them. For programs that want
  * no guard. */
 CST_API cst_status cst_segmentation_predict(cst_context *context, const cst_model *model,
                                             cst_pool *pool, const char *split,
                                             cst_map_format format, const char *path, int64_t *cases,
                                             int64_t *pixels);
 
-/* The same, guarded: a case that looks unlike the cases of the fit leans on the average of all
+/* The same, guarded: a case that looks unlike the fit cases is mixed with the average of all
  * members, and its label map as far less on the offsets for mIoU. Members that the model leaves out
  * are loaded where the guard acts. guard: NULL for the default; its batch must be 0. id_map: label
  * maps have the ids of this file (a JSON list, or lines "class,id"), or "cityscapes", in place of

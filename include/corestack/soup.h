@@ -28,10 +28,10 @@ typedef struct cst_soup_config {
     size_t struct_size; /* sizeof(cst_soup_config), or 0 for the fields of version 0.1 */
     cst_soup_hook hook;
     void *user;
-    const char *labels; /* a file with the class, or the targets of a regression, of each row */
+    const char *labels; /* a file with the class, or regression targets, of each row */
     cst_task task;      /* CST_TASK_CLASSIFICATION or CST_TASK_REGRESSION */
     cst_output output;  /* what the hook writes; not read for a regression */
-    const char *metric; /* "top1", "nll", "brier", "ece"; of a regression "rmse", "mae"; NULL: top1
+    const char *metric; /* "top1", "nll", "brier", "ece"; for regression "rmse", "mae"; NULL: top1
                            or rmse */
 } cst_soup_config;
 

@@ -444,7 +444,7 @@ class Arrays:
             self.names = [name for name in self.names if name in only]
         self.rows = matrices[0].shape[0]
         width = matrices[0].shape[1] if matrices[0].ndim == 2 else 1
-        self.classes = number or (2 if width == 1 and not self.values else width)  # outputs of a regression
+        self.classes = number or (2 if width == 1 and not self.values else width)  # outputs for regression
         if positive is not None and (self.values or classes is not None):
             raise ArgumentError("positive: is for two classes without names; remove it, or classes")
         if classes is None and label_names is None and not self.values and not lists:
@@ -551,7 +551,7 @@ def distribution(probabilities: Any) -> Array:
 
 
 def values(predicted: Any, name: str = "values") -> Array:
-    """Values (rows, outputs) of a regression as float32 in C order: what scores take. Other layouts are copied."""
+    """Values (rows, outputs) for regression as float32 in C order: what scores take. Other layouts are copied."""
     found = _numbers(predicted, name)
     if found.ndim not in (1, 2):
         raise MismatchError(f"{name}: has shape {found.shape}; it must be (rows,) or (rows, outputs)")

@@ -81,7 +81,7 @@ def compare(
     splits: repetitions with the seeds seed, seed + 1, ...; each score is then their mean, and "top1_se" and the like its
     standard error. holdout: the share of split "oof" that each repetition draws at random, leaves out of the fits and
     scores. resamples: None for 5000, with several splits 0.
-    own: {name: predictions} of methods of your own, (rows, classes) or of a regression (rows,) or (rows, outputs), for all
+    own: {name: predictions} of methods of your own, (rows, classes) or for regression (rows,) or (rows, outputs), for all
     rows of the split in their order, or the path of such a file (of detections, a COCO results file; of maps, a file or folder); each is a row of the report. Of split "oof" they must be
     out-of-fold. {name: {split: predictions}} has those of several splits, of which the scored one's are taken. A
     :class:`Stack`, or the path of its file, is scored as it is, on a split that its fit did not see.

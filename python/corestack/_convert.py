@@ -77,7 +77,7 @@ def is_torch(value: Any) -> bool:
 
 
 def is_bfloat16(value: Any) -> bool:
-    """Whether it is a tensor of the type that NumPy has none for."""
+    """Whether `value` is a bfloat16 tensor, a type NumPy lacks."""
     return is_torch(value) and str(value.dtype) == "torch.bfloat16"
 
 

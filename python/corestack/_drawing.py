@@ -66,7 +66,7 @@ def new_axes(width: Width = None, tall: float = 0.5, more: float = 1.3, **panels
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            f"corestack.plot needs matplotlib, which cannot be imported ({error}): pip install 'corestack[plot]', or "
+            f"corestack.plot needs matplotlib, which cannot be imported ({error}): pip install matplotlib, or "
             "apt-get install python3-matplotlib"
         ) from error
     wide = inches(width)
@@ -130,7 +130,7 @@ def finish(ax: "Axes", title: str, caption: str, *others: "Axes") -> "Axes":
 def save(ax: "Axes", path: Path) -> None:
     """Writes the figure of `ax`, whole or not at all, as PNG, SVG or PDF by the name's ending, with its caption inside.
 
-    The same bytes each time: no dates, fixed names inside. An SVG has letters as outlines, a PDF has its fonts as Type 42.
+    Identical each time: no dates, fixed names inside. An SVG has letters as outlines, a PDF has its fonts as Type 42.
     """
     import matplotlib
 

@@ -69,7 +69,7 @@ def fit(
     array may be (rows,), the probability of class 1. float16, float32 and float64 arrays with any strides, memory-mapped
     or not, are read in place; other types are converted. An array may be replaced by the path of an npy file. A list of
     paths is read like `corestack fit a.npy b.csv`. A pandas DataFrame has one column per member (the probability of class
-    1 of two, or the value of a regression); DataFrames in a dict or list have one column per class or output. Rows of
+    1 of two, or the regression value); DataFrames in a dict or list have one column per class or output. Rows of
     pandas objects are joined by index.
     y: labels (rows,): column numbers starting at 0, or names from `classes`. For files: the path of the file with labels.
     task: "classification" (default), "regression" (arrays are (rows,) or (rows, outputs), and y has targets of that
@@ -80,7 +80,7 @@ def fit(
     in the order of time. groups: group of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
     are left out. domains: domain of each row, a name or a number; see the option domain.aware. flops, latency_ms, params: FLOPs and milliseconds of one prediction, and number of parameters, by member
     (a list or a dict), for the report and for keep_max_flops, keep_max_latency and keep_max_params. classes: names of the
-    classes, or of the outputs of a regression; their number where members list their likeliest classes, as (indices, logprobs) or
+    classes, or of the outputs for regression; their number where members list their likeliest classes, as (indices, logprobs) or
     (indices, logprobs, rest) each (docs/topk.md). positive: of two classes the label that is class 1, of which a single column is
     the probability; by default 1, or of texts "true", "yes", "pos" and the like.
     output: "probability" (default) or "logit".
@@ -203,7 +203,7 @@ def adapt(
     labels (rows,), class numbers or names.
     rows: use only these rows (numbers from 0); y then has the labels of these rows alone, or is None for those of the
     split. unlabeled: True to use all rows, also those without labels, or for the path of a pool the name of a split with
-    more rows: the mean prediction is kept near the class shares of the fit where that lowers the cross-validated loss;
+    more rows: the mean prediction is kept near the class shares of the fit rows where that lowers the cross-validated loss;
     leave it out if the shares of the classes may have changed. The result is a new stack. If the labels give no reason for a
     change, it predicts as the one given, and ``report["adapted"]`` is False. Fewer than 10 labelled rows, or labels of one class
     only, are an InputError. metric: one to report (``report["metric"]``), by name or a function (y, predictions); by default that

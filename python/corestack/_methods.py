@@ -35,7 +35,7 @@ def register(name: str, fit: Fit, predict: Predict, *, definition: Optional[str]
     """Make a combiner of your own a method of :func:`corestack.compare` and :func:`corestack.sweep` in this process.
 
     fit(predictions, y, weights) returns anything, which predict(fitted, predictions) gets. predictions: float32 of shape
-    (rows, members, classes), of a regression (rows, members) or with several outputs (rows, members, outputs); NaN where a
+    (rows, members, classes), for regression (rows, members) or with several outputs (rows, members, outputs); NaN where a
     member did not predict a row. y: classes 0, 1, ..., or values. weights: of the rows, None if all are alike. predict
     returns (rows, classes) probabilities, or values in the shape of y. The method is refitted without each fold as all
     are, several folds at a time in threads, so neither function may change what it did not make. An exception ends the

@@ -1,4 +1,4 @@
-"""A monitor of a fitted stack: batches without labels against the rows of the fit."""
+"""A monitor of a fitted stack: batches without labels against the fit rows."""
 from __future__ import annotations
 
 import ctypes
@@ -20,10 +20,10 @@ from ._types import Column, Memory, Names, Path, Predictions
 
 
 class Monitor(Owner):
-    """Test whether batches of rows without labels look like the rows of a fit, like `corestack monitor`. Calls from several threads
+    """Test whether batches of rows without labels look like the fit rows, like `corestack monitor`. Calls from several threads
     wait for each other.
 
-    model: a stack of a classification or the path of its file. state: a file from which the test continues, if it is there,
+    model: a classification stack or the path of its file. state: a file from which the test continues, if it is there,
     and where :meth:`save` writes it. alpha: probability of a false alarm over all batches (0.01); None: 0.01, or that of the
     state. in_order: rows of a batch are in time order; otherwise they are tested in a fixed random order.
     metric: one to report of labelled rows, by name or a function (y, predictions); by default that of the fit.
@@ -112,7 +112,7 @@ class Monitor(Owner):
 
     @property
     def evidence(self) -> float:
-        """Evidence that rows are not like those of the fit, after the last row; an alarm is 1 / alpha."""
+        """Evidence that rows are not like the fit rows, after the last row; an alarm is 1 / alpha."""
         with self._lock:
             return float(c.lib.cst_monitor_evidence(self._monitor))
 
@@ -159,7 +159,7 @@ def monitor(
     html: Optional[Path] = None,
     **arguments: Any,
 ) -> Report:
-    """Test whether rows without labels look like the rows of a fit, like `corestack monitor` (docs/json.md, "monitor").
+    """Test whether rows without labels look like the fit rows, like `corestack monitor` (docs/json.md, "monitor").
 
     The report's "alarm" says whether they do not. state: a file that makes calls hours apart one test: read if it is there,
     and written; a call waits for others that use it. html: a file to write the report to as one HTML page. Other arguments are those of :class:`Monitor` and :meth:`Monitor.batch`.

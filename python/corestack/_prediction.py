@@ -66,7 +66,7 @@ class Guard:
         return status
 
     def write_maps(self, s: Session, model: Any, pool: Any, split: str, kind: int, ids: Optional[bytes], file: bytes, *counts: Any) -> int:
-        """Writes the maps of a segmentation, whose cases are batches."""
+        """Writes the segmentation maps, whose cases are batches."""
         found = ctypes.c_void_p()
         status: int = c.lib.cst_segmentation_predict_guarded(
             s.context, model, pool, split.encode(), ctypes.byref(self.struct), kind, ids, file, *counts, ctypes.byref(found)
@@ -113,7 +113,7 @@ def shaped(flat: Array, rows: int, columns: int, conditions: int, values: bool) 
 
 
 def probabilities(s: Session, model: Any, pool: Any, split: str, guard: Guard) -> tuple[Array, int]:
-    """Probabilities, or values of a regression, flat, and how many rows."""
+    """Probabilities, or regression values, flat, and how many rows."""
     rows, out = ctypes.c_int64(), ctypes.c_void_p()
     status = guard.predict(s, model, pool, split, out, rows)
     (flat,) = _taken(s, status, [out], rows.value * c.lib.cst_model_classes(model))
@@ -138,7 +138,7 @@ def lists(s: Session, model: Any, pool: Any, split: str, top: Optional[int]) -> 
 
 
 def values(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, Array, int]:
-    """Values and variances of a regression, flat, and how many rows."""
+    """Regression values and variances, flat, and how many rows."""
     rows, mean, variance = ctypes.c_int64(), ctypes.c_void_p(), ctypes.c_void_p()
     status = c.lib.cst_model_predict_values_pool(
         s.context, model, pool, split.encode(), ctypes.byref(mean), ctypes.byref(variance), ctypes.byref(rows)
@@ -148,7 +148,7 @@ def values(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, Array,
 
 
 def decided(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, int]:
-    """Values of a regression for the metric of the fit, flat, and how many rows."""
+    """Regression values for the metric of the fit, flat, and how many rows."""
     rows, found = ctypes.c_int64(), ctypes.c_void_p()
     status = c.lib.cst_model_decide_values_pool(s.context, model, pool, split.encode(), ctypes.byref(found), ctypes.byref(rows))
     return _taken(s, status, [found], rows.value * c.lib.cst_model_classes(model))[0], rows.value
@@ -308,7 +308,7 @@ def document(s: Session, model: Any, split: str, path: Optional[str], found: Map
 
 
 def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], guard: Guard, boxes: tuple[int, float], ids: Optional[bytes]) -> Any:
-    """Maps of a segmentation as one array, or detections as a list of dicts: what would be written, in memory."""
+    """Segmentation maps as one array, or detections as a list of dicts: what would be written, in memory."""
     with tempfile.TemporaryDirectory() as folder:
         if c.lib.cst_model_task(model) == c.TASK_DETECTION:
             path = os.path.join(folder, "detections.json")

@@ -162,7 +162,7 @@ class Stack(Owner):
             s.check(c.lib.cst_model_save(s.context, self._model, _values.path(path)))
 
     def export(self, path: Path, *, format: str = "onnx", output: Optional[str] = None, name: Optional[str] = None) -> None:
-        """Write the stack for other programs, completely or not at all (docs/serving-onnx.md, docs/serving.md).
+        """Write the stack for other programs, completely or not at all (docs/serving.md).
 
         format: "onnx", "c" or "wasm" (a folder). output: what members give there, "probability" (default) or "logit". name: what the
         names of functions of format "c" begin with ("stack").
@@ -293,8 +293,8 @@ class Stack(Owner):
         missing: "allow" predicts without members that are not in `preds`, and rows without members that are NaN there, with
         the weights of the others solved again (docs/prediction.md).
         domains: domain of each row; rows of a domain that the stack knows get its scale and biases, others the common ones.
-        guard: what to do with a batch of 50 rows or more that looks unlike the rows of the fit: "warn" (logger corestack),
-        "off", or "auto": the average of all members takes part in it, so that rows depend on the others of their batch.
+        guard: what to do with a batch of 50 rows or more that looks unlike the fit rows: "warn" (logger corestack),
+        "off", or "auto": the average of all members is mixed in, so that rows depend on the others of their batch.
         batch: its rows, in their order; by default all, or each condition. return_report: return (probabilities, Report).
         label_shift: "em" or "bbse" estimates the class shares of each batch without labels, and corrects the probabilities
         where tests find that only these have changed; "fixed" takes the shares of the fit, and gives the classes of a batch that
@@ -320,7 +320,7 @@ class Stack(Owner):
         if guarded.given and self.task != "classification" and not maps:
             raise UnsupportedError(f"guard, batch and label_shift: are not supported for {self.task}")
         if return_report and (return_variance or out is not None or self.task in ("segmentation", "detection")):
-            raise ArgumentError("return_report: is for arrays of a classification or regression; with out the report is returned")
+            raise ArgumentError("return_report: is for arrays of classification or regression; with out the report is returned")
         with Session(threads, memory, progress) as s:
             more = _prediction.others(self._model) if guarded.acts else []
             pool = self._pool(
@@ -363,7 +363,7 @@ class Stack(Owner):
 
     @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score top")
     def predict_proba(self, preds: Union[Predictions, Sequence[Path]], **arguments: Any) -> Array:
-        """Return probabilities of a classification, (rows, classes), also where a member has one column."""
+        """Return class probabilities, (rows, classes), also where a member has one column."""
         if self.task != "classification":
             raise UnsupportedError(f"predict_proba is for classification, and the task of this stack is {self.task}; use predict()")
         split = predicted_split(preds, arguments["split"])
@@ -395,7 +395,7 @@ class Stack(Owner):
     def predict_interval(
         self, preds: Union[Predictions, Sequence[Path]], level: float = 0.9, *, split: Optional[str] = None, **arguments: Any
     ) -> Array:
-        """Return prediction intervals of a regression with coverage `level`, (2, rows) or (2, rows, outputs).
+        """Return prediction intervals for regression with coverage `level`, (2, rows) or (2, rows, outputs).
 
         ``low, high = stack.predict_interval(preds)``."""
         if self.task != "regression":

@@ -28,7 +28,7 @@ Arrays = Union[Matrix, Sequence[SupportsArray], Sequence[Sequence[Sequence[float
 Predictions = Union[Arrays, Path]
 # One number or name for each row.
 Column = Union[SupportsArray, Sequence[float], Sequence[str]]
-# Targets of a regression, (rows,) or (rows, outputs).
+# Regression targets, (rows,) or (rows, outputs).
 Targets = Union[SupportsArray, Sequence[float], Sequence[Sequence[float]]]
 # What members cost, in their order or by name.
 Costs = Union[None, SupportsArray, Sequence[float], Mapping[str, float]]

@@ -1,4 +1,4 @@
-"""Files of tensors and tables: safetensors (docs/safetensors.md); parquet and feather.
+"""Files of tensors and tables: safetensors (docs/weights.md#safetensors-files); parquet and feather.
 
 >>> weights = corestack.io.read_safetensors("model.safetensors")           # a dict of arrays
 >>> corestack.io.write_safetensors("preds.safetensors", {"resnet50": p})   # then fit("preds.safetensors#resnet50", ...)
@@ -78,7 +78,7 @@ class _File(Owner):
         name = self.dtype(tensor)
         shape: tuple[int, ...] = self.shape(tensor)
         kind = _NATIVE.get(name)
-        if kind is None:  # bits of a type that NumPy has none for
+        if kind is None:  # bits of a type that NumPy lacks
             bits = c.lib.cst_dtype_bits(_NUMBERS[name])
             kind = "<u2" if bits == 16 else "u1"
             shape = shape if bits >= 8 else (c.lib.cst_safetensors_bytes(self.pointer, tensor),)

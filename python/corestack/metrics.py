@@ -1,4 +1,4 @@
-"""Scores by the names of the library's fields: of probabilities, of values of a regression, of label maps.
+"""Scores by the names of the library's fields: of probabilities, of regression values, of label maps.
 
 ``scores`` has all of probabilities (rows, classes) against labels (rows,), ``value_scores`` those of values against targets,
 ``map_scores`` those of label maps against masks. Each score of the first two is also a function that returns a float.

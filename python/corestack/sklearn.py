@@ -72,8 +72,8 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
     nested : bool
         Whether the fit also scores itself on unseen rows, in report_["oof"]; takes about `cv` times as long.
     guard : "warn", "auto" or "off"
-        What `predict` and `predict_proba` do with 50 rows and more that look unlike those of the fit ("warn": a warning of the
-        logger corestack). With "auto" the average of the members takes part, and a row's prediction depends on the others.
+        What `predict` and `predict_proba` do with 50 rows and more that look unlike the fit rows ("warn": a warning of the
+        logger corestack). With "auto" the average of the members is mixed in, and a row's prediction depends on the others.
     random_state : int or None
         Seed of the stack; None is 0. Estimators have their own.
     n_jobs : int or None

@@ -78,7 +78,7 @@ class CoreStackEnsembler:
         return found
 
     def predict(self, predictions: Predictions, *, problem_type: Optional[str] = None) -> npt.NDArray[Any]:
-        """Classes, or values of a regression. problem_type: of the labels, if not that of the fit."""
+        """Classes, or regression values. problem_type: of the labels, if not that of the fit."""
         found = self.predict_proba(predictions)
         if (problem_type or self.problem_type) == "regression":
             return found

@@ -59,7 +59,7 @@
       "threshold.")                                                                                \
     X(CKA_ESTIMATOR, cka.estimator, "cka.estimator", CHOICE, "auto", 0, 0,                         \
       "auto|exact|nystrom|probes|sample",                                                          \
-      "How CKA is computed; auto picks a fast estimator (docs/redundancy.md).")                    \
+      "How CKA is computed; auto picks a fast estimator (docs/method.md).")                        \
     X(CKA_STATISTIC, cka.statistic, "cka.statistic", CHOICE, "biased", 0, 0, "biased|unbiased",    \
       "HSIC estimate: the V-statistic of the paper (biased) or the U-statistic (unbiased).")       \
     X(CKA_LANDMARK_RULE, cka.landmark_rule, "cka.landmark_rule", CHOICE, "residual", 0, 0,         \

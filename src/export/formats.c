@@ -42,7 +42,7 @@ cst_status cst_model_export(cst_context *context, const cst_model *model, const 
                         "cst_model_export: the output of members is probabilities or logits");
     if (how->output == CST_OUTPUT_LOGIT && model->task == CST_TASK_REGRESSION)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "the model is a regression, whose members' values are no logits");
+                        "the model is for regression, and its members' values are not logits");
     if (model->fusion)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "a model for detection fuses boxes, which no format carries: use the "

@@ -1,5 +1,5 @@
 /* A model as a graph of ONNX: what model/predict.c computes, step by step, in double precision, and
- * rounded to float32 where that rounds. docs/serving-onnx.md. */
+ * rounded to float32 where that rounds. docs/serving.md#onnx. */
 #include "export/formats.h"
 #include "export/onnx_graph.h"
 #include "model/absent.h"

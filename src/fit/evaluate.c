@@ -97,7 +97,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
         cst_notice(
             context,
             "the baselines are fitted on the rows that are scored, which flatters them: give "
-            "a pool.json whose split 'oof' has the rows of the fit, and these as split 'test'");
+            "a pool.json whose split 'oof' has the fit rows, and these as split 'test'");
     return cst_put_evaluation(context, report, e, c->entries, c->count);
 }
 

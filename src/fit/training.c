@@ -76,8 +76,8 @@ cst_status cst_training_no_time(cst_context *context, const cst_options *options
     return cst_option_choice(options, CST_OPT_FOLDS_KIND) == 0
                ? CST_OK
                : cst_fail(context, CST_ERROR_UNSUPPORTED,
-                          "folds.kind=time is for rows of a classification or regression, and the "
-                          "task is %s: leave it out",
+                          "folds.kind=time is for classification and regression rows, and the task "
+                          "is %s: leave it out",
                           task);
 }
 

@@ -140,8 +140,8 @@ cst_status cst_write_suspects(cst_context *context, const cst_report *report, co
                         "cst_write_suspects: report and path are required");
     if (!report->suspects)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "wrong labels are looked for in a fit or an inspection of a classification "
-                        "by a preset; this report has none");
+                        "wrong labels are found by fit and inspect, for classification with a "
+                        "preset; this report has none");
     cst_status status = cst_output_open(context, &output, path);
     CST_THEN(
         cst_csv_put_text(context, output, json_string_value(json_array_get(report->suspects, 0))));

@@ -562,7 +562,7 @@ static void code_refit(cst_codec *c, const cst_model *model, bool packed, cst_re
     cst_code_f64(c, &refit->pair, "a refit's precision of the common scale", -most, most);
     cst_code_f64(c, &refit->pull, "a refit's pull", 0, most);
     cst_code_f64(c, &refit->loss, "a refit's loss", 0, most);
-    cst_code_f64(c, &refit->least, "a refit's least loss", 0, most);
+    cst_code_f64(c, &refit->least, "a refit's lowest loss", 0, most);
     cst_code_symmetric(c, refit->curvature, k, "a curvature", most);
     cst_code_f64s(c, refit->slope, k, "a slope", -most, far);
     cst_code_f64s(c, refit->ridge, k, "a ridge", 0, far);

@@ -248,7 +248,7 @@ void cst_codec_different(cst_codec *c, size_t at, char *const *strings, size_t c
     }
 }
 
-/* By a table of 256 entries, made on the stack: files are a few kilobytes. */
+/* By a table of 256 entries, made on the stack: files are small. */
 uint32_t cst_crc32c(const uint8_t *bytes, size_t size) {
     uint32_t table[256];
     for (uint32_t i = 0; i < 256; i++) {

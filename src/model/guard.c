@@ -328,24 +328,24 @@ void cst_guard_tell(cst_context *context, const cst_model *model, const char *sp
     say_where(split, report, where, sizeof where);
     how[0] = '\0';
     if (!report->cases && mean.unlike < 0.005)
-        (void)cst_snprintf(how, sizeof how, " (the stack is less sure of them)");
+        (void)cst_snprintf(how, sizeof how, " (the stack is less confident in them)");
     else if (!report->cases)
         (void)cst_snprintf(how, sizeof how, " (at least %.0f%% of them)", 100 * mean.unlike);
     say_others(model, report, others, sizeof others);
     if (model->adapted)
-        cst_notice(context,
-                   "%s unlike those of the fit%s; the guard does not change predictions of an "
-                   "adapted model",
-                   where, how);
+        cst_notice(
+            context,
+            "%s unlike the fit data%s; the guard does not change predictions of an adapted model",
+            where, how);
     else if (mode == CST_GUARD_AUTO)
         cst_notice(context,
-                   "%s unlike those of the fit%s: there the average of %d members takes part, "
-                   "with a mean weight of %.2f%s",
+                   "%s unlike the fit data%s: there the average of %d members is mixed in, with a "
+                   "mean weight of %.2f%s",
                    where, how, (int)report->members, mean.lambda, others);
     else
         cst_notice(context,
-                   "%s unlike those of the fit%s, so the average of all members may do better "
-                   "there; the guard lets it take part in mode auto",
+                   "%s unlike the fit data%s, so the average of all members may do better there; "
+                   "guard mode auto mixes it in",
                    where, how);
 }
 

@@ -534,7 +534,7 @@ static void code_fusion(cst_codec *c, cst_model *model) {
     }
     cst_fusion *fusion = model->fusion;
     cst_code_f64(c, &fusion->iou, "the overlap of boxes that are one object", 0, 1);
-    cst_code_f64(c, &fusion->min_score, "the least score of a box", 0, 1);
+    cst_code_f64(c, &fusion->min_score, "the lowest score of a box", 0, 1);
     CST_CODE_INT(c, fusion->max_boxes, "the maximum number of boxes of a member", 1, INT32_MAX);
     size_t count = (size_t)cst_code_int(c, fusion->categories, "the number of categories", 1,
                                         CST_MODEL_CLASSES_MAX);

@@ -308,7 +308,7 @@ const cst_text_row cst_text_bound[] = CST_ROWS(
     CST_GROUP("spectral.applies", CLAIMS), /* else nothing is claimed of the two */
     CST_LINE("spectral", "ratio at least", "{ratio_above:g4}, {holds_ratio?holds|not satisfied}"),
     CST_HEADING("Weights, as defined in the paper"),
-    CST_LINE("blending", "least variance", "{minimum:g6}, of a single member {best:g6}"),
+    CST_LINE("blending", "lowest variance", "{minimum:g6}, of a single member {best:g6}"),
     CST_GROUP("blending.minimum", GAPS),
     CST_LINE("stability.perturbations.2", "ridge under noise",
              "moves by {change:g6}; at most {bound:g6}, by the paper at most {claimed:g6}"),

@@ -247,7 +247,7 @@ const cst_text_row cst_text_monitor[] = CST_ROWS(
     CST_LINE(NULL, "evidence",
              "{evidence:g3} after {rows:0} rows (batches: {batches_seen:0}), at most "
              "{evidence_peak:g3}; an alarm is {evidence_alarm:g4}"),
-    CST_LINE("fit", "rows of the fit", "{samples:0}, top-1 {top1:%1}%, ECE {ece:3}"),
+    CST_LINE("fit", "fit rows", "{samples:0}, top-1 {top1:%1}%, ECE {ece:3}"),
     CST_LINE("metric", "metric", "{label}, of labelled rows"),
     CST_TABLE("batches", "Batches", BATCHES),
     CST_PARAGRAPH(NULL, "evidence: of the test over all batches; alone: the largest of a test of "

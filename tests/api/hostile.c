@@ -1,6 +1,7 @@
 /*
  * Files that ask for more than they hold: counts, names and texts beyond what is read, refused
- * before memory or time is spent on them. Under the pool and the model. docs/security.md, "Caps".
+ * before memory or time is spent on them. Under the pool and the model. docs/reliability.md,
+ * "Caps".
  */
 #include "io_files.h"
 

@@ -78,6 +78,7 @@ def cases():
     yield "help", ["--help"], text
     for command in COMMANDS:
         yield f"{command}.help", [command, "--help"], text
+    yield "fit.help-all", ["fit", "--help", "all"], text
 
 
 def home(pool):

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Typical mistakes and what the tool does about each: the table in docs/mistakes.md.
+"""Typical mistakes and what the tool does about each: the table in docs/mistakes.md, and every message in mistakes.txt.
 
     tests/cli/mistakes.py          runs all of them and prints the table
-    tests/cli/mistakes.py --write  writes it to docs/mistakes.md
+    tests/cli/mistakes.py --write  writes both
 
 Each mistake is one command on small files that are made here. Its outcome is an error (exit status 2), a notice, or right:
 then the result equals that of the same data without the mistake, which `check` says.
@@ -11,6 +11,7 @@ then the result equals that of the same data without the mistake, which `check` 
 import gzip
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -23,12 +24,13 @@ from golden import difference  # noqa: E402
 from support import SOURCES, run  # noqa: E402
 
 PAGE = os.path.join(SOURCES, "docs", "mistakes.md")
+ANSWERS = os.path.join(SOURCES, "tests", "cli", "mistakes.txt")
 HEAD = """# Typical mistakes
 
-What the tool does with data or commands that are not what they seem to be. This page is generated: `tests/cli/mistakes.py
---write` makes the files of each line, runs the command and writes down its answer. An error has exit status 2, and
-nothing is written. A notice is part of the report, and the command goes on. "Right" means that the result is that of
-the same data without the oddity.
+What the tool does with data or commands that are not what they seem to be. An error has exit status 2, and nothing is
+written. A notice is part of the report, and the command goes on. "Right" means that the result is that of the same data
+without the oddity. Messages are shortened here; the tool also says what to do. `tests/cli/mistakes.py --write` generates
+this page.
 
 | | mistake | outcome | what the tool says |
 |---|---|---|---|
@@ -274,12 +276,12 @@ def _():
     pool(b=member(12)[:90])
 
 
-@mistake("an id column with another name than id, in a regression", "right", (*FIT_CSV, *VALUES), CLEAN_VALUES)
+@mistake("an id column with another name than id, for regression", "right", (*FIT_CSV, *VALUES), CLEAN_VALUES)
 def _():
     value_tables(**{n: (["customer_id", "prediction"], ids(), values(s)) for s, n in enumerate("abc", 11)})
 
 
-@mistake("a column of numbers with an unknown name next to the predictions of a regression", "error", (*FIT_CSV, *VALUES))
+@mistake("a column of numbers with an unknown name next to regression predictions", "error", (*FIT_CSV, *VALUES))
 def _():
     value_tables(**{n: (["customer", "amount"], np.arange(1000, 1000 + ROWS), values(s)) for s, n in enumerate("abc", 11)})
 
@@ -396,12 +398,12 @@ def _():
     pool(b=np.eye(3)[labels()])
 
 
-@mistake("a member that is the target, in a regression", "error", (*FIT, *VALUES))
+@mistake("a member that is the target, for regression", "error", (*FIT, *VALUES))
 def _():
     value_pool(b=targets())
 
 
-@mistake("a member that is the row number, in a regression", "notice", (*FIT, *VALUES))
+@mistake("a member that is the row number, for regression", "notice", (*FIT, *VALUES))
 def _():
     value_pool(b=np.arange(ROWS, dtype=float))
 
@@ -437,7 +439,7 @@ def _():
     value_pool(b=np.log(np.maximum(values(12), 1)))
 
 
-@mistake("the targets of a regression are shuffled", "error", (*FIT, *VALUES))
+@mistake("regression: the targets are shuffled", "error", (*FIT, *VALUES))
 def _():
     value_pool(y=np.random.default_rng(7).permutation(targets()))
 
@@ -503,7 +505,7 @@ def _():
     run(*FIT, "--set", "refit.drop=false")
 
 
-@mistake("scores on the rows of the fit", "notice", ("evaluate", "m.cstack", "pool.json", "--split", "oof"))
+@mistake("scores on the fit rows", "notice", ("evaluate", "m.cstack", "pool.json", "--split", "oof"))
 def _():
     manifest()
     run("fit", "pool.json", "-o", "m.cstack", "--set", "evaluate.nested=false")
@@ -840,8 +842,18 @@ def runs():
         yield title, expected, actual, said, good
 
 
+def brief(line):
+    """The clauses of a message up to the first that ends after seven words."""
+    kept, *more = re.split(r"(?<=[;:.])(?<!i\.e\.) ", line.replace(" (checks=off skips this check)", ""))
+    for clause in more:
+        if len(kept.split()) >= 7:
+            return kept.rstrip(";:.,") + " ..."
+        kept += " " + clause
+    return kept
+
+
 def cell(said):
-    return "<br>".join(line.replace("|", "\\|").replace("<", "&lt;") for line in said)
+    return "<br>".join(brief(line).replace("|", "\\|").replace("<", "&lt;") for line in said)
 
 
 def page(found):
@@ -850,9 +862,14 @@ def page(found):
     )
 
 
-def stored():
+def answers(found):
+    """The same with every message as it is."""
+    return "".join(f"{i} {title}\n" + "".join(f"    {line}\n" for line in said) for i, (title, _, _, said, _) in enumerate(found, 1))
+
+
+def stored(path=PAGE):
     try:
-        with open(PAGE, encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             return file.read()
     except FileNotFoundError:
         return ""
@@ -860,13 +877,14 @@ def stored():
 
 if __name__ == "__main__":
     results = list(runs())
-    text = page(results)
+    texts = {PAGE: page(results), ANSWERS: answers(results)}
     for title, expected, actual, _, good in results:
         if actual != expected or not good:
             print(f"{title}: expected {expected}, found {actual}{'' if good else ', with another result'}", file=sys.stderr)
     if sys.argv[1:] == ["--write"]:
-        if difference("mistakes.md", stored(), text):
-            with open(PAGE, "w", encoding="utf-8") as file:
-                file.write(text)
+        for path, text in texts.items():
+            if difference(path, stored(path), text):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
     else:
-        print(text)
+        print(texts[PAGE])

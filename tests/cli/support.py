@@ -13,6 +13,8 @@ import unittest
 
 import numpy as np
 
+import json_page
+
 TOOL = os.environ["CORESTACK_TOOL"]
 SOURCES = os.environ["CORESTACK_SOURCES"]
 DIGITS = os.path.join(SOURCES, "examples", "digits", "pool.json")
@@ -59,6 +61,10 @@ def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None,
     )
     if finished.stdout is None:
         finished.stdout = b""
+    if "--json" in arguments and finished.returncode == 0 and finished.stdout.startswith(b"{"):
+        document = json.loads(finished.stdout)
+        undescribed = json_page.unknown(document, document.get("command", ""))
+        assert not undescribed, f"docs/json.txt does not say what these keys are: {undescribed}"
     return Result(finished)
 
 

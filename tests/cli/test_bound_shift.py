@@ -188,7 +188,7 @@ class UnderShift(ShiftedPool):
         self.assertGreater(batch["unlike"], 0.1)
         self.assertLess(batch["effective_samples"], self.ROWS)
         quiet = self.bound("--batch-split", "oof", "--shift", "covariate")["under_shift"]["batches"][0]
-        self.assertEqual((quiet["weighted"], quiet["unlike"], quiet["reason"]), (False, 0, "rows look like those of the fit"))
+        self.assertEqual((quiet["weighted"], quiet["unlike"], quiet["reason"]), (False, 0, "rows look like the fit rows"))
 
     def test_labels_are_not_needed(self):
         labelled = self.bound("--batch-split", "fresh", "--shift", "label")["under_shift"]["batches"][0]

@@ -38,7 +38,7 @@ class Statements(PoolCase):
             self.assertGreater(blending[rule]["variance"], 0)
         self.assertTrue(any("singular (rank 8 of 12)" in notice for notice in document["notices"]))
         text = self.works("bound", self.model, self.pool).out
-        self.assertIn("least variance", text)
+        self.assertIn("lowest variance", text)
         self.assertNotIn("inverse RMSE", text)
 
     def test_a_definite_covariance_has_one(self):

@@ -79,13 +79,13 @@ class Guard(PoolCase):
         found = self.same("clean")
         self.assertEqual((found["mode"], found["tested"], found["fired"], found["members"]), ("auto", 12, 0, 0))
         self.assertEqual([b["case"] for b in found["batches"]][:2], ["00000", "00001"])
-        self.assertNotIn("unlike those of the fit", self.err)
+        self.assertNotIn("unlike the fit data", self.err)
 
     def test_a_shifted_folder_leans_on_all_members(self):
         plain, _ = self.predict("shifted", "--guard", "off")
         guarded, found = self.predict("shifted")
         self.assertEqual((found["fired"], found["members"], found["others"], found["others_flops"]), (12, 4, 2, 10))
-        self.assertIn("12 of 12 cases are unlike those of the fit", self.err)
+        self.assertIn("12 of 12 cases are unlike the fit data", self.err)
         average = np.mean([self.maps[name, "shifted"] for name in SKILLS], 0)
         weight = np.array([b["lambda"] for b in found["batches"]])[:, None, None, None]
         self.assertTrue((weight > 0.5).all() and (weight <= 0.75).all())
@@ -107,7 +107,7 @@ class Guard(PoolCase):
 
     def test_warn_and_off_change_nothing(self):
         self.assertEqual(self.same("shifted", "--guard", "warn")["fired"], 12)
-        self.assertIn("the guard lets it take part in mode auto", self.err)
+        self.assertIn("guard mode auto mixes it in", self.err)
 
     def test_same_bytes_for_threads_and_as_a_folder(self):
         arrays = [self.predict("shifted", "--threads", str(t))[0].tobytes() for t in (1, 3)]

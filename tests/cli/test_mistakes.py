@@ -17,8 +17,9 @@ class Mistakes(unittest.TestCase):
                 self.assertEqual(actual, expected, said)
                 self.assertTrue(good, "the result differs from that without the mistake")
                 self.assertTrue(actual != "error" or len(said) == 1, said)
-        diff = difference("mistakes.md", mistakes.stored(), mistakes.page(found))
-        self.assertEqual(diff, "", "If this is right, run tests/cli/mistakes.py --write and commit the result.")
+        for path, text in ((mistakes.PAGE, mistakes.page(found)), (mistakes.ANSWERS, mistakes.answers(found))):
+            diff = difference(path, mistakes.stored(path), text)
+            self.assertEqual(diff, "", "If this is right, run tests/cli/mistakes.py --write and commit the result.")
 
 
 if __name__ == "__main__":

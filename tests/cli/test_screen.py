@@ -8,8 +8,7 @@ import unittest
 
 import numpy as np
 
-import golden
-from support import SOURCES, run, sample, slow, small
+from support import SOURCES, run, sample, small
 
 LINES, COLUMNS = 25, 100
 FEW = {"segmentation": ("--set", "segment.pixels=300")}
@@ -51,15 +50,6 @@ class Screen(unittest.TestCase):
                 full = self.fit(pool, *FEW.get(example, ()), "--verbose").out
                 for heading in headings.split(","):
                     self.assertRegex(full, f"(?m)^{heading}")
-
-    @slow
-    def test_the_page_of_the_readme(self):
-        os.symlink(os.path.join(SOURCES, "examples"), os.path.join(self.folder, "examples"))
-        found = run("fit", "examples/digits", "-o", "digits.cstack", cwd=self.folder).out
-        with open(os.path.join(SOURCES, "README.md"), encoding="utf-8") as file:
-            shown = file.read().split("$ corestack fit examples/digits -o digits.cstack\n")[1].split("```")[0]
-        self.assertEqual(golden.difference("README.md", shown, found), "")
-        self.check(found)
 
     def test_what_comes_next_works(self):
         for example in ("digits", "segmentation", "detection"):

@@ -22,7 +22,7 @@ PARTS = {"soup": ["uniform", "greedy"], "swag": ["fit", "sample"]}
 @functools.cache
 def options_in(*words):
     """Long options in one page of help."""
-    return set(re.findall(r"^ {2}(?:-\w,| {3}) --([a-z-]+)", run(*words, "--help").out, re.MULTILINE))
+    return set(re.findall(r"^ {2}(?:-\w,| {3}) --([a-z-]+)", run(*words, "--help", "all").out, re.MULTILINE))
 
 
 def options_of(command):
@@ -78,6 +78,7 @@ class Usage(PoolCase):
             self.assertEqual(first, self.works("help", command).out)
             self.assertRegex(first, rf"Example:\n  corestack {command}")
             self.assertIn("--json", first)
+            self.assertEqual(self.works(command, "--help", "all").out, self.works("help", command, "all").out)
             for part in PARTS.get(command, []):
                 text = self.works(command, part, "--help").out
                 self.assertEqual(text, self.works("help", command, part).out)
@@ -87,13 +88,24 @@ class Usage(PoolCase):
     def test_fit_help_shows_common_options_and_where_the_rest_are(self):
         table = {spec["key"]: spec for spec in self.works("options", "--json").json()["options"]}
         for command in ("fit", "inspect", "compare", "ablate", "sweep"):
-            text = self.works(command, "--help").out
+            self.assertIn("`corestack options` lists all", self.works(command, "--help").out)
+            text = self.works(command, "--help", "all").out
             shown = re.findall(r"^ {2}([a-z]\w*\.\w+) ", text, re.MULTILINE)
             self.assertEqual(len(shown), 10, command)
             plain = words_of(text)
             for key in shown:
                 self.assertIn(words_of(f"{key} {table[key]['help']} Default: {table[key]['default']}."), plain)
-            self.assertIn(f"`corestack options` lists all {len(table)} options.", text)
+            self.assertIn(f"`corestack options` lists all {len(table)} options of --set.", text)
+
+    def test_help_offers_nothing_that_the_command_refuses(self):
+        for command in ("adapt", "online", "monitor"):
+            for words in ([], ["all"]):
+                self.assertNotRegex(self.works(command, "--help", *words).out, r"--(task|ignore|layout)\b")
+
+    def test_help_has_no_line_of_more_than_three_commands(self):
+        """Without `all`, except headings and names of options."""
+        seen = [line.strip() for command in COMMANDS for line in set(self.works(command, "--help").out.splitlines())]
+        self.assertEqual({line for line in seen if seen.count(line) > 3 and re.match(r"(-\w, )?--[a-z-]+ .*  ", line)}, set())
 
     def pages(self):
         """Every page of help, and what else is wrapped."""
@@ -102,6 +114,7 @@ class Usage(PoolCase):
         yield ["compare", "--list-methods"]
         for command in COMMANDS:
             yield [command, "--help"]
+            yield [command, "--help", "all"]
             yield from ([command, part, "--help"] for part in PARTS.get(command, []))
 
     def test_help_fits_100_columns(self):

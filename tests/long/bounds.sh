@@ -1,7 +1,7 @@
 #!/bin/sh
 # Coverage of every bound in simulated worlds whose truth is known, fifty times as often as in `make test`.
 #   tests/long/bounds.sh [BUILD] [--write]
-# --write puts the figures between the markers of docs/bounds.md. Part of tests/long/run.sh.
+# --write puts the figures between the markers of docs/appendix/bounds.md. Part of tests/long/run.sh.
 set -eu
 cd "$(dirname "$0")/../.."
 build=${1:-build-gcc}
@@ -28,5 +28,5 @@ awk -F ' [|] ' -v lines="$lines" '
         skip = 1
     }
     /<!-- end coverage -->/ { skip = 0 }
-    !skip' docs/bounds.md >"$lines.md"
-mv "$lines.md" docs/bounds.md
+    !skip' docs/appendix/bounds.md >"$lines.md"
+mv "$lines.md" docs/appendix/bounds.md

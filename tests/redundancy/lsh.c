@@ -260,7 +260,7 @@ static void test_copies_and_constants(void **state) {
     cst_cka_result_free(f->context, &out);
 }
 
-/* By the formula of docs/redundancy.md, and no more bits than there are. */
+/* By the formula of docs/method.md#hundreds-of-members, and no more bits than there are. */
 static void test_tables(void **state) {
     (void)state;
     static const double thresholds[] = {1, 0.9999, 0.995, 0.95, 0.85, 0.5, 0.1, 1e-6};

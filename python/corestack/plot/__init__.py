@@ -81,7 +81,7 @@ def reliability(
         if y is not None:
             raise ArgumentError("plot.reliability: a report has no rows to compare with y; remove y")
         document = read_document(p, ["evaluate"], "reliability")
-        found = key_of(document, "reliability", "reliability", "evaluations of one split of a classification have it")
+        found = key_of(document, "reliability", "reliability", "classification reports of evaluate on one split have it")
         if bins not in (15, len(found)):
             raise ArgumentError(f"plot.reliability: the report has {len(found)} bins; for {bins} give probabilities and labels")
         error = float(document["ece"])

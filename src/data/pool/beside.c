@@ -107,9 +107,8 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
                                          : "remove the row from every file of the split");
     if (number != floor(number))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: row %" PRId64
-                        " is '%s', not a class number; are these the targets of a "
-                        "regression? Then give --task regression",
+                        "%s: row %" PRId64 " is '%s', not a class number; are these regression "
+                        "targets? Then give --task regression",
                         file, at, cst_quote(quoted, text));
     if (!text)
         value = column->numbers[row];

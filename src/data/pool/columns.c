@@ -486,7 +486,7 @@ static cst_status open_values(cst_context *context, cst_scope *scope, const cst_
     if (use == CST_TABLE_PREDICTIONS && (*width < 1 || *width > INT32_MAX / 2))
         return cst_fail(
             context, CST_ERROR_INPUT,
-            "%s: has shape %s; predictions of a regression must be [rows] or [rows, outputs]", path,
+            "%s: has shape %s; regression predictions must be [rows] or [rows, outputs]", path,
             cst_row_file_shape_text(*out, shape));
     return CST_OK;
 }

@@ -1,6 +1,6 @@
 /* The order of a split's rows: how many there are, by the headers of all files first, since a small
  * file can claim many, and which row of the split an id is. Every file of a split is joined through
- * these. docs/method.md#s0-rows-folds-ids and docs/security.md. */
+ * these. docs/method.md#s0-rows-folds-ids and docs/reliability.md. */
 #include "data/pool/state.h"
 #include "data/readers/cases.h"
 

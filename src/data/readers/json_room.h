@@ -1,5 +1,5 @@
 /* Memory that JSON takes once it is parsed, judged by its text: the parser's memory is not the
- * context's. docs/security.md#caps. */
+ * context's. docs/reliability.md#caps. */
 #pragma once
 
 #include "core/base.h"

@@ -361,7 +361,7 @@ static cst_status read_array_column(cst_context *context, cst_scope *scope, cst_
     }
     if (truth) {
         CST_TRY(refuse_multi_label(context, npy, source->path));
-        npy->numbers = "class numbers are integers; for the targets of a regression give "
+        npy->numbers = "class numbers are integers; for regression targets give "
                        "--task regression";
     }
     if (ask->gaps)

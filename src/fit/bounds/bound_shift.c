@@ -213,10 +213,10 @@ static const char *reason(const cst_bound_work *work, const batch *b) {
         return cst_label_verdict_text(b->label.verdict, b->label.method);
     return work->by != CST_BOUND_TOGETHER    ? "calibrated by parts"
            : work->miss_costs                ? "calibrated by costs"
-           : b->weighted                     ? "rows look unlike those of the fit"
+           : b->weighted                     ? "rows look unlike the fit rows"
            : !work->model->reference.novelty ? "the model has no reference"
            : !b->found.judged                ? "the batch has too few rows"
-                                             : "rows look like those of the fit";
+                                             : "rows look like the fit rows";
 }
 
 /* Classes or domains, what each has of calibration and what its rows got. */

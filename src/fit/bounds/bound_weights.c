@@ -48,7 +48,7 @@ static void put_minimum(cst_context *context, cst_report *report, json_t *object
     bool definite = spectrum->null == 0;
     if (!definite)
         cst_notice(context,
-                   "the least variance of a blend is not reported: it needs a positive definite "
+                   "the lowest variance of a blend is not reported: it needs a positive definite "
                    "covariance of the members' residuals, and this one is singular (rank %d of %d)",
                    count - spectrum->null, count);
     CST_PUT(report, object, CST_N("minimum", definite ? facts->minimum : NAN),

@@ -1,6 +1,6 @@
 /* Calibration maps: their table, fits and application. Isotonic ones pool adjacent violators (sums
  * are counts, so that means compare exactly); Platt's have the damped Newton method of Lin, Lin and
- * Weng (2007). docs/calibration.md#definitions. */
+ * Weng (2007). docs/baselines.md#calibration-maps. */
 #include "method/calibration/calibration.h"
 #include "core/wide.h"
 

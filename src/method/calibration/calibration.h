@@ -1,4 +1,4 @@
-/* Calibration maps, fitted on labelled rows. docs/calibration.md#definitions. */
+/* Calibration maps, fitted on labelled rows. docs/baselines.md#calibration-maps. */
 #pragma once
 
 #include "core/base.h"

@@ -257,7 +257,8 @@ cst_status cst_hsic_probes(cst_context *context, const cst_kernels *kernels,
                            const cst_features *features, int64_t probes, uint64_t seed,
                            cst_cka_statistic statistic, double *hsic);
 
-/* ---- similar pairs of many members by locality-sensitive hashing: docs/redundancy.md ---- */
+/* ---- similar pairs of many members by locality-sensitive hashing:
+ * docs/method.md#hundreds-of-members ---- */
 
 /* Members from which hashing may be chosen, and bits of all tables at most. */
 enum { CST_LSH_MEMBERS = 200, CST_LSH_BITS = 2048 };

@@ -1,4 +1,5 @@
-/* Pairs of many members that may be similar, by hashing, and their CKA. docs/redundancy.md. */
+/* Pairs of many members that may be similar, by hashing, and their CKA.
+ * docs/method.md#hundreds-of-members. */
 
 #include "core/la.h"
 #include "method/redundancy/hsic.h"

@@ -1,6 +1,6 @@
 /* Rounds of tiles that give every row as many partners, and the standard error of CKA that is
  * left: strips are random samples, and tile t moves a CKA by y_t = mean + a_i + a_j + e_t, in
- * which the effects a of strips cancel. docs/redundancy.md. */
+ * which the effects a of strips cancel. docs/method.md#s1-redundancy. */
 #include "method/redundancy/hsic.h"
 
 #include "core/ranks.h"

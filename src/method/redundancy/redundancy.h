@@ -1,5 +1,5 @@
 /* Redundant members: similarity of predictions, clusters, and the projection.
- * docs/redundancy.md. */
+ * docs/method.md#s1-redundancy. */
 #pragma once
 
 #include "data/pool/costs.h"
@@ -18,7 +18,7 @@ typedef enum cst_cka_estimator {
 typedef enum cst_cka_precision {
     CST_CKA_PRECISION_AUTO = 0, /* double where that takes about a second */
     CST_CKA_DOUBLE = 1,
-    CST_CKA_SINGLE = 2 /* of `exact` and `sample`; docs/redundancy.md has the errors */
+    CST_CKA_SINGLE = 2 /* of `exact` and `sample`; docs/method.md#s1-redundancy has the errors */
 } cst_cka_precision;
 
 typedef enum cst_cka_statistic {

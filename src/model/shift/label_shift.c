@@ -30,7 +30,7 @@ const char *cst_label_verdict_text(cst_label_verdict verdict, cst_label_method m
     switch (verdict) {
     case CST_LABEL_APPLIED:
         return method == CST_LABEL_FIXED
-                   ? "rows look unlike those of the fit, and class shares are taken to be the fit's"
+                   ? "rows look unlike the fit rows, and class shares are assumed to be unchanged"
                    : "the class shares have changed, and that explains the batch";
     case CST_LABEL_FEW_ROWS:
         return "the batch has fewer than 50 rows";
@@ -40,9 +40,9 @@ const char *cst_label_verdict_text(cst_label_verdict verdict, cst_label_method m
         return "no class shares explain the confidence of the predictions, so more than the shares "
                "has changed";
     case CST_LABEL_GUARDED:
-        return "rows look unlike those of the fit, so more than the class shares has changed";
+        return "rows look unlike the fit rows, so more than the class shares has changed";
     case CST_LABEL_LIKE_FIT:
-        return "rows look like those of the fit";
+        return "rows look like the fit rows";
     }
     return "";
 }

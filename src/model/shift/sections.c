@@ -304,7 +304,7 @@ void cst_code_gauge(cst_codec *c, cst_model *model) {
     cst_gauge sizes = {.classes = model->classes, .members = model->members};
     if (known)
         sizes = *known;
-    CST_CODE_INT(c, sizes.rows, "the rows of the fit", 1, CST_GAUGE_ROWS_MAX);
+    CST_CODE_INT(c, sizes.rows, "the fit rows", 1, CST_GAUGE_ROWS_MAX);
     CST_CODE_INT(c, sizes.whole, "the rows that every member predicted", 1, (int32_t)sizes.rows);
     CST_CODE_INT(c, sizes.tables, "the number of tables", 1, CST_GAUGE_TABLES_MAX);
     CST_CODE_INT(c, sizes.groups, "the number of groups", 1, CST_GAUGE_GROUPS_MAX);

@@ -171,8 +171,8 @@ def compared(folder, methods):
 
 
 def fitted(folder):
-    """The weights of the default."""
-    tool("fit", folder, "-o", folder / "model.cstack", "--set", "evaluate.nested=false")
+    """The weights of the log-linear pool."""
+    tool("fit", folder, "--method", "log-linear", "-o", folder / "model.cstack", "--set", "evaluate.nested=false")
     return {m["name"]: m["weight"] for m in json.loads(tool("show", folder / "model.cstack", "--json"))["members"]}
 
 
@@ -180,7 +180,7 @@ def measure(every):
     names = [n for n in MEMBERS if (WORK / "members" / n / "pool.json").exists()]
     folders = {top: pool(names, top) for top in TOPS}
     with ThreadPoolExecutor() as beside:  # the tool compares while NumPy computes
-        reports = {top: beside.submit(compared, folder, METHODS if top == TOPS[0] else "default") for top, folder in folders.items()}
+        reports = {top: beside.submit(compared, folder, METHODS if top == TOPS[0] else "default,log-linear") for top, folder in folders.items()}
         longest = fitted(folders[TOPS[0]])
         weights, losses = dense(longest, every)
     found = {"members": names, "pools": {}}
@@ -192,13 +192,13 @@ def measure(every):
         rows = {r["method"]: {k: r[k] for k in ("nll", "nll_ci", "detail", "difference", "weights") if k in r} for r in report["rows"]}
         for row in rows.values():
             row["difference"] = {k: v for k, v in row.get("difference", {}).items() if k.startswith("nll")}
-        ours = listed_losses(folder, {n: w for n, w in zip(report["members"], rows["default"]["weights"]) if w})
-        if abs(ours.mean() - rows["default"]["nll"]) > 1e-5:
-            raise RuntimeError(f"{folder}: NumPy has {ours.mean()} for the default, the tool {rows['default']['nll']}")
+        ours = listed_losses(folder, {n: w for n, w in zip(report["members"], rows["log-linear"]["weights"]) if w})
+        if abs(ours.mean() - rows["log-linear"]["nll"]) > 1e-5:
+            raise RuntimeError(f"{folder}: NumPy has {ours.mean()} for the log-linear pool, the tool {rows['log-linear']['nll']}")
         columns.append(ours[sampled])
         if top == TOPS[0]:
             equal = listed_losses(folder, dict.fromkeys(names, 1 / len(names)))
-            rows["average of logits"] = {**bootstrap(equal, groups)[0], "difference": bootstrap(equal - ours, groups)[0]}
+            rows["average of logits"] = bootstrap(equal, groups)[0]
         found["pools"][top] = {"rows": rows, "label_listed": float(listed_labels(folder, names, labels))}
     of = groups[sampled]
     losses = np.concatenate([np.stack(losses[n], 1) for n in np.unique(of).tolist()])
@@ -229,10 +229,10 @@ def page():
 
     for name, row in sorted(scores.items(), key=lambda item: item[1]["nll"]):
         title = f"{name} (`{row['detail']}`)" if name == "best-single" else name
-        more = interval(row["difference"]) if name != "default" else ""
+        more = interval(row["difference"]) if row.get("difference") else ""
         lines.append(f"| {title} | {interval(row)} | {math.exp(row['nll']):.2f} | {row['nll'] * scale:.4f} | {more} |")
     sample = found["dense"]
-    lines += ["", f"Lists against all {models.SIZE:,} log-probabilities, `default`, on {sample['tokens']:,} tokens of {sample['documents']} of these documents:", "",
+    lines += ["", f"Lists against all {models.SIZE:,} log-probabilities, `log-linear`, on {sample['tokens']:,} tokens of {sample['documents']} of these documents:", "",
               "| rows | NLL per token | perplexity | more than dense | tokens that a member lists |", "|---|--:|--:|--:|--:|"]
     for name, row in sample["rows"].items():
         share = f"{found['pools'][name]['label_listed']:.2%}" if name in found["pools"] else ""

@@ -121,10 +121,12 @@ cst_status cst_unneeded_learners(cst_context *context, const cst_view *view,
     for (int64_t i = 0; i < view->rows; i++)
         mean += loss[i] / (double)view->rows;
     while (dear) {
-        int32_t next = -1; /* the one of least weight */
+        int32_t next = 0; /* the one of least weight */
         double se = 0;
+        while (!(dear >> next & 1U))
+            next++;
         for (int32_t m = 0; m < fit->learners; m++)
-            if (dear >> m & 1U && (next < 0 || weights[m] < weights[next]))
+            if (dear >> m & 1U && weights[m] < weights[next])
                 next = m;
         dear &= ~(1U << next);
         CST_TRY(stack(context, view, options, truth, fit, *without | 1U << next, fewer));

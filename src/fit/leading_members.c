@@ -1,47 +1,90 @@
-/* The members of many that a log-linear pool of all of them needs most, on some of the rows. */
+/* The members of many that a log-linear pool of all of them needs most, on some of the rows. Of
+ * very many, pools of parts of them come first. */
 #include "fit/family.h"
 #include "method/select/wald.h"
 
-enum { ROWS_MAX = 16384, ROWS_LEAST = 2048, MOST = 128 };
-static const double NUMBERS = 0x1p25; /* of the rows that are looked at */
-static const double ENOUGH = 1;       /* nats that a step still gains where the fit ends */
+#include <string.h>
+
+enum { POOLED = 384, PART = 256, OF_PART = 96, LEAD = 128, ROWS_MAX = 16384, ROWS_LEAST = 2048 };
+static const double NUMBERS = 0x1p24; /* of the rows that a pool is fitted on */
+static const double ENOUGH = 1e-3;    /* nats a row that a step still gains where a fit ends */
 
 CST_OWNED(cst_logtable)
 CST_OWNED(cst_loglinear)
 
-cst_status cst_leading_members(cst_context *context, const cst_view *view, const int32_t *folds,
-                               int32_t fold_count, bool *leading) {
-    int64_t count = 0;
+/* Moves those of members [count] to the front, `most` of them, that their pool needs most. */
+static cst_status narrow(cst_context *context, const cst_view *view, const int32_t *folds,
+                         int32_t fold_count, int32_t *members, int32_t count, int32_t most) {
+    int64_t row_count = 0;
     int64_t *position = NULL;
-    int32_t members = view->members;
     int32_t **set;
     cst_some_rows rows;
     cst_logtable table = {0};
     cst_loglinear fit = {0};
     cst_loglinear_options options = cst_loglinear_defaults();
     const cst_select_options path = {0};
-    double room = NUMBERS / (double)members / (double)view->classes;
-    int64_t most = room > ROWS_MAX ? ROWS_MAX : room < ROWS_LEAST ? ROWS_LEAST : (int64_t)room;
+    double room = NUMBERS / (double)count / (double)view->classes;
+    int64_t limit = room > ROWS_MAX ? ROWS_MAX : room < ROWS_LEAST ? ROWS_LEAST : (int64_t)room;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, int32_t, every, members);
-    CST_TRY(cst_thin_rows(context, view->rows, folds, fold_count, most, &position, &count));
+    CST_NEW(context, scope, const float *, pointers, count);
+    CST_NEW(context, scope, int32_t, every, count);
+    const cst_view part = cst_view_members(view, members, count, pointers);
+    CST_TRY(cst_thin_rows(context, view->rows, folds, fold_count, limit, &position, &row_count));
     CST_TRY(cst_scope_own(context, scope, cst_free, position));
-    CST_TRY(cst_some_rows_take(context, scope, view, folds, position, count, &rows));
+    CST_TRY(cst_some_rows_take(context, scope, &part, folds, position, row_count, &rows));
     rows.view.weights = NULL;
     options.bias = false;
-    options.tolerance = ENOUGH;
-    for (int32_t k = 0; k < members; k++)
+    options.tolerance = ENOUGH * (double)row_count;
+    for (int32_t k = 0; k < count; k++)
         every[k] = k;
     CST_OWN(context, scope, cst_logtable, &table);
     CST_OWN(context, scope, cst_loglinear, &fit);
     CST_TRY(cst_logtable_open(context, &rows.view, NULL, 0, NULL, &table));
     CST_TRY(cst_logtable_mix(context, &table));
-    CST_TRY(cst_loglinear_fit(context, &table, every, members, &options, NULL, &fit));
-    CST_TRY(cst_wald_sets(context, scope, members, &set));
-    CST_TRY(cst_wald_path(context, fit.weights, fit.hessian, members, (size_t)fit.parameters, &path,
+    CST_TRY(cst_loglinear_fit(context, &table, every, count, &options, NULL, &fit));
+    CST_TRY(cst_wald_sets(context, scope, count, &set));
+    CST_TRY(cst_wald_path(context, fit.weights, fit.hessian, count, (size_t)fit.parameters, &path,
                           set));
-    int32_t size = members < MOST ? members : MOST;
-    for (int32_t j = 0; j < size; j++)
-        leading[set[size - 1][j]] = true;
+    for (int32_t j = 0; j < most; j++) /* ascending, so that none is read after it is written */
+        members[j] = members[set[most - 1][j]];
+    return CST_OK;
+}
+
+/* The same of each of several parts, which every so many members make; *count becomes that of
+ * those that are left. */
+static cst_status narrow_parts(cst_context *context, const cst_view *view, const int32_t *folds,
+                               int32_t fold_count, int32_t *members, int32_t *count) {
+    int32_t parts = (*count + PART - 1) / PART;
+    int32_t left = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, all, *count);
+    CST_NEW(context, scope, int32_t, part, PART);
+    memcpy(all, members, (size_t)*count * sizeof *all);
+    for (int32_t p = 0; p < parts; p++) {
+        int32_t size = 0;
+        for (int32_t k = p; k < *count; k += parts)
+            part[size++] = all[k];
+        int32_t most = size < OF_PART ? size : OF_PART;
+        CST_TRY(narrow(context, view, folds, fold_count, part, size, most));
+        memcpy(members + left, part, (size_t)most * sizeof *part);
+        left += most;
+    }
+    *count = left;
+    return CST_OK;
+}
+
+cst_status cst_leading_members(cst_context *context, const cst_view *view, const int32_t *folds,
+                               int32_t fold_count, bool *leading) {
+    int32_t count = view->members;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, members, count);
+    for (int32_t k = 0; k < count; k++)
+        members[k] = k;
+    while (count > POOLED)
+        CST_TRY(narrow_parts(context, view, folds, fold_count, members, &count));
+    int32_t most = count < LEAD ? count : LEAD;
+    CST_TRY(narrow(context, view, folds, fold_count, members, count, most));
+    for (int32_t j = 0; j < most; j++)
+        leading[members[j]] = true;
     return CST_OK;
 }

@@ -430,11 +430,10 @@ static bool is_plain(const char *path) {
 }
 
 static void print_next(cst_page *page, const json_t *root) {
-    static const char *const output[] = {[CST_TASK_CLASSIFICATION] = "predictions.npy",
-                                         [CST_TASK_REGRESSION] = "predictions.npy",
-                                         [CST_TASK_SEGMENTATION] = "maps --format labels",
-                                         [CST_TASK_DETECTION] = "boxes.json",
-                                         [CST_TASK_MULTILABEL] = "predictions.npy"};
+    static const char *const output[] = {
+        [CST_TASK_CLASSIFICATION] = "predictions.npy",    [CST_TASK_REGRESSION] = "predictions.npy",
+        [CST_TASK_SEGMENTATION] = "maps --format labels", [CST_TASK_DETECTION] = "boxes.json",
+        [CST_TASK_MULTILABEL] = "predictions.npy",        [CST_TASK_TOPK] = "predictions.npz"};
     const char *model = cst_json_string(root, "model");
     const char *path = model && is_plain(model) ? model : "MODEL";
     if (!model)

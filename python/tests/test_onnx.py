@@ -32,7 +32,7 @@ class Export(unittest.TestCase):
         stack = corestack.fit({"a": y + rng.normal(size=60), "b": y + rng.normal(size=60)}, y, task="regression")
         with self.assertRaisesRegex(corestack.ArgumentError, "no format 'onyx'"):
             stack.export(self.path, format="onyx")
-        with self.assertRaisesRegex(corestack.ArgumentError, "a regression"):
+        with self.assertRaisesRegex(corestack.ArgumentError, "for regression"):
             stack.export(self.path, output="logit")
         with self.assertRaisesRegex(corestack.ArgumentError, "output"):
             stack.export(self.path, output="odds")

@@ -76,11 +76,11 @@ def paths(value, path):
 
 
 def base(path):
-    """The path without an ending such as _ci."""
+    """The path without endings such as _ci."""
+    key = path[-1]
     for suffix in SUFFIXES:
-        if path[-1].endswith(suffix):
-            return (*path[:-1], path[-1].removesuffix(suffix))
-    return path
+        key = key.removesuffix(suffix)
+    return (*path[:-1], key)
 
 
 def unknown(document, command):

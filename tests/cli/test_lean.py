@@ -69,7 +69,7 @@ class Lean(unittest.TestCase):
         self.assertTrue(found["fired"])
         self.assertLess(found["z"], -4)
         self.assertEqual(found["unlike"], 0)  # levels do not see it
-        self.assertIn("less sure", err)
+        self.assertIn("less confident", err)
         np.testing.assert_allclose([found["z"], found["accuracy"], found["lambda"]], [z, max(0, accuracy), 0.2], rtol=1e-3)
         np.testing.assert_allclose([found["flatten"], found["sharpen"]], [flat, sharp], atol=1e-3)
         np.testing.assert_allclose(mixed, lean.mix(stack, average, flat, sharp, np.full(ROWS, 0.2)), atol=2e-4)
@@ -86,7 +86,7 @@ class Lean(unittest.TestCase):
         same, document, err = self.predicted("dull", "warn")
         self.assertTrue(np.array_equal(stack, same))
         self.assertEqual(document["guard"]["fired"], 1)
-        self.assertIn("less sure", err)
+        self.assertIn("less confident", err)
 
     def test_threads_do_not_matter(self):
         pages = [self.predicted("dull", "auto", "--threads", n, "--batch", 50)[0].tobytes() for n in (1, 3)]

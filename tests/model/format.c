@@ -301,7 +301,7 @@ static void try_patches(cst_context *context, const patch *patches, size_t count
 
 static void impossible_sizes_are_refused(void **state) {
     static const patch patches[] = {
-        {"TASK", 0, 4, 5, "the task is 5"},
+        {"TASK", 0, 4, 6, "the task is 6"},
         {"TASK", 0, 4, 4, "15 coefficients instead of 75"}, /* multilabel: for each label */
         {"TASK", 0, 4, 1, "15 coefficients instead of 75"}, /* regression: for each output */
         {"TASK", 4, 4, 0, "classes is 0"},

@@ -26,6 +26,8 @@ MIDDLE = (1000, 50, 5) if SMOKE else (5000, 1000, 14)
 DIFFUSE = (2000, 80, 4) if SMOKE else (100000, 400, 15)
 ALL_MEMBERS = (1000, 80, 4) if SMOKE else (20000, 200, 15)
 MANY_MEMBERS = (400, 10, 20) if SMOKE else (2000, 20, 250)
+# Checkpoints of a hyperparameter search (--large).
+SEARCH = (400, 5, 260) if SMOKE else (100000, 10, 1000)
 FORTY = (500, 30, 6) if SMOKE else (10000, 100, 40)
 STACKED = (500, 10, 4) if SMOKE else (5000, 20, 10)
 # A build of an older version, measured in turns with this one.

@@ -4,8 +4,8 @@ import json
 import numpy as np
 
 import floors
-from common import (ALL_MEMBERS, CORES, DIFFUSE, FORTY, HUGE, IMAGENET, MANY_MEMBERS, MIDDLE, PEER, SMOKE, STACKED, WORK,
-                    drop_pool, fit, fits, kernels, peer, pool, pool_bytes, read_from_disk, turns)
+from common import (ALL_MEMBERS, BUILD, CORES, DIFFUSE, FORTY, HUGE, IMAGENET, MANY_MEMBERS, MIDDLE, PEER, SEARCH, SMOKE,
+                    STACKED, WORK, drop_pool, fit, fits, kernels, peer, pool, pool_bytes, read_from_disk, run, turns)
 from page import fit_row, row
 
 NO_NESTING = "evaluate.nested=false"
@@ -140,6 +140,19 @@ def many_members(about):
     """The default preset without nesting, with 250 diffuse members of a small pool."""
     return [default_row("default preset", MANY_MEMBERS, about, NO_NESTING, spread="diffuse", text="diffuse, ", seconds=12,
                         today=61)]
+
+
+def search(about):
+    """The default preset, nested, with 1,000 members (--large)."""
+    manifest = pool(*SEARCH, "f16", "diffuse")
+    looked, _, held, _ = run([BUILD / "corestack", "inspect", manifest, "--json", "--quiet"])
+    document = fit(manifest, preset="default")
+    document["before"] = None
+    out = [row("inspect", f"{shape_text(SEARCH)}, diffuse, float16", looked, rss=held, seconds=60),
+           fit_row("default preset, nested", f"{shape_text(SEARCH)}, diffuse, float16", document, seconds=300,
+                   note=f"{document['models_kept']} members kept")]
+    drop_pool(manifest)
+    return out
 
 
 def huge(about):

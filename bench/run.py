@@ -183,7 +183,7 @@ ROWS = {"paper": fits.paper, "default": fits.default, "diffuse": fits.diffuse, "
         "forty": fits.forty, "many_members": fits.many_members, "one_pool": fits.one_pool, "stacks": fits.stacks,
         "threads": fits.threads, "cka": cka, "greedy": greedy, "bootstrap": bootstrap, "predict": predict,
         "startup": startup, "lists": topk.rows, "growth": fits.growth}
-LARGE = {"huge": fits.huge}
+LARGE = {"huge": fits.huge, "search": fits.search}
 
 
 def main():

@@ -7,18 +7,14 @@
 
 enum { LISTED = 10 }; /* suspects in a document */
 
-/* The rows with the members that lead. */
+/* The rows with the members that greedy selection takes. */
 static cst_status lead(cst_context *context, cst_scope *scope, const cst_training *source,
                        cst_view *out) {
     const cst_view *view = &source->view;
     int32_t count = 0;
-    CST_NEW(context, scope, bool, leading, view->members);
     CST_NEW(context, scope, int32_t, members, view->members);
     CST_NEW(context, scope, const float *, pointers, view->members);
-    CST_TRY(cst_leading_members(context, view, source->folds, source->fold_count, leading));
-    for (int32_t k = 0; k < view->members; k++)
-        if (leading[k])
-            members[count++] = k;
+    CST_TRY(cst_greedy_members(context, view, source->folds, source->fold_count, members, &count));
     *out = cst_view_members(view, members, count, pointers);
     return CST_OK;
 }

@@ -76,7 +76,9 @@ static cst_status prepare(cst_context *context, cst_scope *scope, cst_run *run, 
     CST_TRY(cst_stage(context, "risk of members"));
     CST_TRY(cst_risk_all(context, run->view, out->risk));
     CST_TRY(cst_stage(context, "correlations"));
-    return cst_pearson(context, run->view, out->pearson);
+    return settings->measure == CST_MEASURE_PEARSON
+               ? cst_pearson(context, run->view, out->pearson)
+               : cst_pearson_about(context, run->view, out->pearson);
 }
 
 static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *out) {
@@ -427,7 +429,7 @@ static cst_status put_redundancy(cst_context *context, cst_report *report, const
     CST_TRY(cst_stage(context, "redundancy"));
     CST_OWN(context, scope, cst_cka_result, &cka);
     CST_TRY(cst_cka(context, view, &job->settings.cka, &cka));
-    CST_TRY(cst_pearson(context, view, pearson));
+    CST_TRY(cst_pearson_about(context, view, pearson));
     return cst_document_similarity(context, report, job->pool, &job->settings, &cka, pearson);
 }
 

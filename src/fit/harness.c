@@ -72,7 +72,7 @@ cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e) 
     size_t members = (size_t)e->members;
     if (!e->pearson) {
         CST_TAKE(context, &e->scope, e->pearson, members * members);
-        CST_TRY(cst_pearson(context, &e->source->view, e->pearson));
+        CST_TRY(cst_pearson_about(context, &e->source->view, e->pearson));
     }
     bool some = e->members > 1 && e->members <= CST_CKA_CONDITION_MEMBERS;
     return !e->cka && some && e->source->view.rows >= CST_CKA_CONDITION_ROWS

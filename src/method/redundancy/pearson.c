@@ -8,6 +8,10 @@
 /* Doubles of centred predictions at a time (4 MiB); members taken together in products. */
 enum { PIECE_DOUBLES = 1 << 19, SIDE = 64 };
 
+/* Members that are few, and of more the numbers of each that correlations look at. */
+enum { FEW = 256 };
+static const double NUMBERS = 0x1p18;
+
 typedef struct columns {
     const cst_view *view;
     const double *shift; /* [K], subtracted from every entry of a member */
@@ -109,6 +113,21 @@ cst_status cst_pearson(cst_context *context, const cst_view *view, double *pears
     CST_TRY(cst_reduce_blocks(context, blocks, members * members, add_products, &job, products));
     normalise(pearson, members, products);
     return CST_OK;
+}
+
+cst_status cst_pearson_about(cst_context *context, const cst_view *view, double *pearson) {
+    double all = (double)view->rows * (double)view->classes;
+    int64_t step = view->members > FEW ? (int64_t)ceil(all / NUMBERS) : 1;
+    cst_view some = *view;
+    CST_SCOPE(scope);
+    if (step > 1) {
+        some.rows = (view->rows + step - 1) / step;
+        CST_NEW(context, scope, int64_t, index, some.rows);
+        for (int64_t i = 0; i < some.rows; i++)
+            index[i] = view->index ? view->index[i * step] : i * step;
+        some.index = index;
+    }
+    return cst_pearson(context, &some, pearson);
 }
 
 cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32_t members,

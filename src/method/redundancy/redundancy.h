@@ -91,6 +91,8 @@ void cst_cka_result_free(cst_context *context, cst_cka_result *result);
 
 /* Correlations of flattened columns, pearson [K*K], diagonal 1; 0 for constant columns. */
 cst_status cst_pearson(cst_context *context, const cst_view *view, double *pearson);
+/* The same; of more than 256 members on about 2^18 numbers of each, evenly spread. */
+cst_status cst_pearson_about(cst_context *context, const cst_view *view, double *pearson);
 
 /* Condition number of the correlation matrix [K*K] restricted to `subset` [count] (NULL: all K, and
  * count is ignored): largest eigenvalue over the smallest that is at least 1e-10 of it. NaN for

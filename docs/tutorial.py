@@ -13,7 +13,7 @@
 #
 # ## 1. Load predictions
 #
-# corestack reads saved predictions, not models: an array of probabilities for each model, [rows, classes]. The predictions to fit on must be
+# corestack reads saved predictions, not models: for each model an array of probabilities of shape [rows, classes]. The predictions to fit on must be
 # **out-of-fold**: each row predicted by a model that was not trained on it. Otherwise the models that memorise best get the largest weights.
 
 # %%
@@ -47,7 +47,7 @@ print(f"most alike: {names[a]} and {names[b]}, CKA {similar[a, b]:.3f}")
 # ## 3. Fit
 #
 # The fit removes near-duplicates and models that add nothing, and combines and calibrates the others. Its own scores are nested: each row is
-# scored by a repetition of the fit without that row's fold, so they are honest. `flops` tells it what the models cost.
+# scored by a repetition of the fit without that row's fold. `flops` tells the fit what each model costs.
 
 # %%
 flops = {m["name"]: m["flops"] for m in models}
@@ -60,7 +60,7 @@ for member in stack.report["dropped"]:
 # ## 4. Predict and score new rows
 #
 # `predict` takes the new predictions of the models by name and gives calibrated probabilities. The NLL (mean of −log of the probability of the true class;
-# lower is better) judges probabilities, the accuracy only decisions, and the ECE calibration.
+# lower is better) judges the probabilities, accuracy only the decisions, and the expected calibration error (ECE) the calibration.
 
 # %%
 p = stack.predict(test)
@@ -87,12 +87,13 @@ for pair in table["tests"]:
 # %% [markdown]
 # ## 6. Fewer models
 #
-# The report has the held-out loss of every number of models. Choose a number, or let `preset="compact"` choose.
+# The report lists the held-out loss for each number of models. Limit the number with `keep_max`, where
+# `select_rule="best"` takes the set with the lowest loss and not a cheap one, or let `preset="compact"` choose.
 
 # %%
 for step in stack.report["path"][:5]:
     print(f"{step['size']:2} models: held-out NLL {step['loss']:.3f}")
-small = corestack.fit(oof, y, folds=folds, flops=flops, keep_max=3, evaluate_nested=False)
+small = corestack.fit(oof, y, folds=folds, flops=flops, keep_max=3, select_rule="best", evaluate_nested=False)
 print("with three:", small.kept, f"test NLL {corestack.evaluate(small.predict(test), y_test)['nll']:.3f}")
 
 # %% [markdown]
@@ -127,5 +128,5 @@ print(f"first row: {values[0]:.1f}, 90% interval {low[0]:.1f} to {high[0]:.1f}")
 #
 # - `corestack report` or `stack.report_html(pool, path)` shows all of this on [a page](report.md).
 # - scikit-learn estimators that also train the models out of fold, pandas, plots: [python.md](python.md).
-# - New data differ from the old: [shift.md](shift.md). Other tasks: [segmentation](segmentation.md), [detection](detection.md), [several labels](multilabel.md).
+# - If new data differ from the old: [shift.md](shift.md). Other tasks: [segmentation](segmentation.md), [detection](detection.md), [several labels](multilabel.md).
 # - What the words mean: [glossary.md](glossary.md). What goes wrong: [mistakes.md](mistakes.md).

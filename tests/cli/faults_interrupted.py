@@ -196,7 +196,7 @@ class Interrupted(PoolCase):
             ["folds", "--labels", self.path("oof_labels.npy"), "-o", out + ".npy"],
         ]
         runs = [(c, self.unread(c, True)) for c in commands]
-        runs += [(c, self.unread(c, False)) for c in (["options"], ["help", "fit"])]
+        runs += [(c, self.unread(c, False)) for c in (["options"], ["help", "fit", "all"])]
         runs.append((commands[7], self.unread(commands[7] + ["--verbose"], True, both=True)))
         self.await_quiet([process for _, process in runs])
         for i, (arguments, process) in enumerate(runs):

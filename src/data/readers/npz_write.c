@@ -93,8 +93,7 @@ cst_status cst_write_topk(cst_context *context, const char *path, const cst_topk
         {.name = "rest.npy", .data = topk->rest, .bytes = rows * sizeof *topk->rest}};
     cst_output_file *output = NULL;
     uint64_t offset = 0;
-    CST_TRY(cst_output_open(context, &output, path));
-    cst_status status = CST_OK;
+    cst_status status = cst_output_open(context, &output, path);
     for (int i = 0; status == CST_OK && i < ARRAYS; i++) {
         array *a = &arrays[i];
         cst_npy_header(a->header, sizeof a->header, i == 0 ? CST_NPY_I32 : CST_NPY_F32, shape,

@@ -87,13 +87,13 @@ for pair in table["tests"]:
 # %% [markdown]
 # ## 6. Fewer models
 #
-# The report lists the held-out loss for each number of models. Limit the number with `keep_max`, where
-# `select_rule="best"` takes the set with the lowest loss and not a cheap one, or let `preset="compact"` choose.
+# The report lists the held-out loss for each number of models. Limit the number with `keep_max`, or let
+# `preset="compact"` choose.
 
 # %%
 for step in stack.report["path"][:5]:
     print(f"{step['size']:2} models: held-out NLL {step['loss']:.3f}")
-small = corestack.fit(oof, y, folds=folds, flops=flops, keep_max=3, select_rule="best", evaluate_nested=False)
+small = corestack.fit(oof, y, folds=folds, flops=flops, keep_max=3, evaluate_nested=False)
 print("with three:", small.kept, f"test NLL {corestack.evaluate(small.predict(test), y_test)['nll']:.3f}")
 
 # %% [markdown]

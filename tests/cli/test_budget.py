@@ -141,6 +141,12 @@ class AgainstBruteForce(BudgetCase):
                 limit = {"keep.max_latency": max(share * latency.sum(), 1.1 * latency.min())}
                 self.check(LogLinear(members, labels), 7, folds, {"latency_ms": latency}, limit)
 
+    def test_a_cap_on_the_number_asks_for_the_loss(self):
+        for model, flops in zip(self.manifest["models"], (1, 1, 1000)):  # the last one is the best
+            model["flops"] = flops
+        self.write_manifest()
+        self.assertEqual(self.works("fit", self.pool, "-o", self.model, "--set", "keep.max=1", "--json").json()["kept"], ["cyd"])
+
     def test_two_limits(self):
         rng = np.random.default_rng(11)
         labels, scores = random_members(rng, 400, 3, 6)

@@ -125,9 +125,20 @@ static double price_of(const cst_select_options *options, const cst_selection *s
     return (double)step->size / (double)selection->members + kept;
 }
 
+/* Whether larger sets are not allowed: the choice may then be far from the tolerance. */
+static bool is_capped(const cst_selection *selection) {
+    int32_t next = selection->chosen + 1;
+    return next < selection->members && !selection->path[next].allowed;
+}
+
 void cst_distil_keep(cst_context *context, const cst_select_options *options, cst_selection *found,
                      cst_selection *out) {
-    if (out->path && price_of(options, found) >= price_of(options, out))
+    bool capped = is_capped(found);
+    bool dearer = out->path && price_of(options, found) >= price_of(options, out);
+    if (out->path && (capped || is_capped(out)))
+        dearer = capped && (!is_capped(out) ||
+                            found->path[found->chosen].loss >= out->path[out->chosen].loss);
+    if (dearer)
         return;
     cst_selection_free(context, out);
     *out = *found;

@@ -107,7 +107,7 @@ cst_status cst_selection_finish(cst_context *context, const cst_select_options *
                                 cst_selection *out);
 /* Paths that a distillation follows, what a rise of the loss is divided by on one of them (worth:
  * [members]), and the choice among them: of two selections the one whose set takes less of the
- * members and of their cost together is left in *out, the other one in *found. */
+ * members and of their cost together, of capped ones the one of less loss, is left in *out. */
 int cst_distil_paths(const cst_select_options *options, int32_t members);
 void cst_distil_worth(const cst_select_options *options, int32_t members, int path, double *worth);
 void cst_distil_keep(cst_context *context, const cst_select_options *options, cst_selection *found,

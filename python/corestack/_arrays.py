@@ -334,7 +334,10 @@ def row_weights(values: Any, rows: int) -> Optional[Array]:
 def are_lists(preds: Any) -> bool:
     """Whether members are tuples of indices, log-probabilities and perhaps the rest."""
     of = list(preds.values()) if isinstance(preds, Mapping) else preds if isinstance(preds, (list, tuple)) else []
-    return len(of) > 0 and all(isinstance(one, tuple) and len(one) in (2, 3) for one in of)
+    lists = [isinstance(one, tuple) and len(one) in (2, 3) for one in of]
+    if any(lists) and not all(lists) and all(lists[i] or hasattr(one, "shape") for i, one in enumerate(of)):
+        raise ArgumentError("predictions: all members must be (indices, logprobs) or (indices, logprobs, rest), or none")
+    return len(of) > 0 and all(lists)
 
 
 def _lists(preds: Any) -> Any:

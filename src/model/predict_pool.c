@@ -63,23 +63,21 @@ cst_status cst_model_check_names(cst_context *context, const cst_model *model, c
 /* Positions of the model's members in the pool. */
 static cst_status match_members(cst_context *context, const cst_model *model, const cst_pool *pool,
                                 const char *split, int32_t *positions) {
+    const char *hint =
+        model->task == CST_TASK_TOPK ? "" : "; predict without it with --missing allow";
     for (int32_t k = 0; k < cst_model_inputs(model); k++) {
         const char *name = cst_model_input_name(model, k);
         positions[k] = cst_pool_member_index(pool, name);
         if (cst_pool_misses(pool))
             continue;
         if (positions[k] < 0)
-            return cst_fail(
-                context, CST_ERROR_MISMATCH,
-                "the model needs member '%s', which is not in the pool; predict without it "
-                "with --missing allow",
-                name);
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "the model needs member '%s', which is not in the pool%s", name, hint);
         if (!cst_pool_member_has_split(pool, positions[k], split))
             return cst_fail(context, CST_ERROR_MISMATCH,
                             "the model needs member '%s', but the pool has no predictions of it "
-                            "for split '%s'; "
-                            "predict without it with --missing allow",
-                            name, split);
+                            "for split '%s'%s",
+                            name, split, hint);
     }
     return CST_OK;
 }

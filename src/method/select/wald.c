@@ -5,15 +5,19 @@
 #include "core/scope.h"
 #include "method/select/within.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* What a member costs of the limits, for its loss to be weighed by; 1 without limits. */
+/* What a member costs of the limits, for its loss to be weighed by; 1 without limits. One that no
+ * allowed set can have leaves first. */
 static double worth_of(const cst_select_options *options, int32_t member) {
     double worth = 0;
     for (int c = 0; c < CST_COST_COUNT; c++)
         if (options->limits.most[c] > 0)
             worth = fmax(worth, options->costs.of[c][member] / options->limits.most[c]);
+    if (worth > 1)
+        return DBL_MAX;
     return cst_limited(&options->limits) ? fmax(worth, 1e-12) : 1;
 }
 

@@ -283,7 +283,7 @@ static cst_status lose_members(cst_context *context, const nested_job *job,
 }
 
 /* The run of a fold, of those that lead alone where members are many. */
-static cst_status run_among(cst_context *context, cst_run *run, cst_stages *out) {
+static cst_status run_among(cst_context *context, const cst_run *run, cst_stages *out) {
     const cst_view *all = run->view;
     int32_t count = 0;
     if (!needs_leading(run))
@@ -298,11 +298,12 @@ static cst_status run_among(cst_context *context, cst_run *run, cst_stages *out)
         if (leading[k])
             members[count++] = k;
     const cst_view part = cst_view_members(all, members, count, pointers);
+    cst_run own = *run;
     cst_costs costs;
     cst_costs_part(run->costs, members, count, values, &costs);
-    run->view = &part;
-    run->costs = &costs;
-    CST_TRY(cst_stages_run(context, run, out));
+    own.view = &part;
+    own.costs = &costs;
+    CST_TRY(cst_stages_run(context, &own, out));
     out->members = all->members;
     for (int32_t j = 0; j < out->kept_count; j++)
         out->kept[j] = members[out->kept[j]];

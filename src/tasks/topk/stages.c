@@ -118,10 +118,14 @@ static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *
 typedef struct part {
     cst_view view; /* of `members`, in memory */
     cst_topk_rows rows;
-    const int64_t *position; /* [view.rows] */
-    float **data;            /* [members] */
-    const cst_view *whole;
 } part;
+
+typedef struct gather_job {
+    const cst_view *whole; /* of the part's members */
+    const int64_t *position;
+    int64_t rows;
+    float **data; /* [members] */
+} gather_job;
 
 static cst_topk_rows rows_of(const cst_run *run, const cst_view *view, const int32_t *folds) {
     return (cst_topk_rows){view, folds, run->fold_count, run->settings->selection.prior,
@@ -129,9 +133,9 @@ static cst_topk_rows rows_of(const cst_run *run, const cst_view *view, const int
 }
 
 static cst_status gather_member(cst_context *context, void *user, int64_t member) {
-    const part *p = user;
-    return cst_view_gather(context, p->whole, (int32_t)member, p->position, p->view.rows,
-                           p->data[member]);
+    const gather_job *job = user;
+    return cst_view_gather(context, job->whole, (int32_t)member, job->position, job->rows,
+                           job->data[member]);
 }
 
 /* At most `most` rows, with members [count]. */
@@ -162,12 +166,10 @@ static cst_status part_take(cst_context *context, cst_scope *scope, const cst_ru
                            .listed_of = whole.listed_of,
                            .weights = weights,
                            .weight_scale = 1};
-    out->position = position;
-    out->data = data;
-    out->whole = &whole;
+    gather_job job = {&whole, position, rows, data};
     out->rows = rows_of(run, &out->view, folds);
     out->rows.enough = PART_ENOUGH;
-    return cst_parallel_for(context, count, gather_member, out);
+    return cst_parallel_for(context, count, gather_member, &job);
 }
 
 static int64_t fitted_rows(const cst_run *run, int32_t members) {

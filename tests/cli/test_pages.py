@@ -59,10 +59,10 @@ class Pages(unittest.TestCase):
         os.mkdir(f"{folder}/bin")
         for name, program in (("corestack", TOOL), ("python", sys.executable)):
             os.symlink(program, f"{folder}/bin/{name}")
-        os.mkdir(f"{folder}/work")
+        os.mkdir(f"{folder}/clone")
         for name in ("examples", "experiments"):
-            os.symlink(ROOT / name, f"{folder}/work/{name}")
-        return {"cwd": f"{folder}/work", "capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": 3 * TIMEOUT, "check": False,
+            os.symlink(ROOT / name, f"{folder}/clone/{name}")
+        return {"cwd": f"{folder}/clone", "capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": 3 * TIMEOUT, "check": False,
                 "env": {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "SOURCES": SOURCES, "PYTHONPATH": f"{SOURCES}/python",
                         "CORESTACK_LIBRARY": os.path.join(os.path.dirname(TOOL), "libcorestack.so"), "PYTHONDONTWRITEBYTECODE": "1"}}
 

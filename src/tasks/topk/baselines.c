@@ -75,6 +75,12 @@ static cst_status greedy_block(cst_context *context, void *user, int64_t block, 
     return CST_OK;
 }
 
+cst_status cst_topk_told(cst_context *context, const cst_view *view, float *told) {
+    greedy_job job = {view, told, NULL};
+    const cst_share filled = cst_share_rows(told, view->rows, (size_t)view->members * sizeof *told);
+    return cst_parallel_fill(context, cst_block_count(view->rows), told_block, &job, &filled, 1);
+}
+
 /* Weights up to the round of the least loss. */
 static cst_status greedy(cst_context *context, const cst_view *view, double *weights) {
     int32_t picked[GREEDY_ROUNDS];
@@ -86,8 +92,7 @@ static cst_status greedy(cst_context *context, const cst_view *view, double *wei
     CST_NEW(context, scope, double, sum, view->members);
     CST_NEW(context, scope, float, told, (size_t)view->members *(size_t)view->rows);
     greedy_job job = {view, told, counts};
-    const cst_share filled = cst_share_rows(told, view->rows, (size_t)view->members * sizeof *told);
-    CST_TRY(cst_parallel_fill(context, cst_block_count(view->rows), told_block, &job, &filled, 1));
+    CST_TRY(cst_topk_told(context, view, told));
     for (int32_t r = 0; r < GREEDY_ROUNDS; r++) {
         int32_t best = 0;
         CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
@@ -181,9 +186,9 @@ static cst_status share_block(cst_context *context, void *user, int64_t block, d
     return CST_OK;
 }
 
-cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, int32_t fold,
-                           const bool *in, const double *pool, double *weights, double *power,
-                           bool *better) {
+cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, const float *told,
+                           int32_t fold, const bool *in, const double *pool, double *weights,
+                           double *power, bool *better) {
     const cst_view *view = rows->view;
     int32_t members = view->members;
     int32_t count = 0;
@@ -191,12 +196,9 @@ cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, int3
     double sum[3];
     double loss = 0;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, told, (size_t)members *(size_t)view->rows);
     CST_NEW(context, scope, double, shares, members);
-    greedy_job told_job = {view, told, NULL};
     const share_job share = {&job, told};
     CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), 3, scale_block, &job, sum));
-    CST_TRY(cst_parallel_for(context, cst_block_count(view->rows), told_block, &told_job));
     for (int32_t k = 0; k < members; k++)
         count += !in || in[k];
     for (int32_t k = 0; k < members; k++)

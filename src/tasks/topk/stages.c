@@ -309,7 +309,9 @@ static cst_status fit_members(cst_context *context, const cst_run *run, const in
     if (view.rows > 4 * START_ROWS)
         CST_TRY(cst_topk_fit_all(context, &p.rows, &fit, 1));
     CST_TRY(cst_topk_fit_all(context, &rows, &fit, 1));
-    CST_TRY(cst_topk_linear(context, &p.rows, -1, NULL, weights, mixed, &power, &linear));
+    CST_NEW(context, scope, float, told, (size_t)count *(size_t)p.view.rows);
+    CST_TRY(cst_topk_told(context, &p.view, told));
+    CST_TRY(cst_topk_linear(context, &p.rows, told, -1, NULL, weights, mixed, &power, &linear));
     CST_TRY(cst_topk_model(context, view.listed_of, NULL, count, linear ? mixed : weights, linear,
                            linear ? 1 / power : 1, &out->model));
     out->model->blend =
@@ -416,11 +418,13 @@ static cst_status nested(cst_context *context, const cst_run *run, float *held) 
     CST_NEW(context, scope, cst_topk_mix, mixes, folds);
     CST_NEW(context, scope, double, mixed, folds *(size_t)count);
     CST_TRY(part_take(context, scope, run, members, count, START_ROWS, &p));
+    CST_NEW(context, scope, float, told, (size_t)count *(size_t)p.view.rows);
+    CST_TRY(cst_topk_told(context, &p.view, told));
     for (size_t f = 0; f < folds; f++) {
         double *own = mixed + f * (size_t)count;
         cst_topk_mix *mix = &mixes[f];
-        CST_TRY(cst_topk_linear(context, &p.rows, (int32_t)f, fits[f].in, fits[f].weights, own,
-                                &mix->power, &mix->linear));
+        CST_TRY(cst_topk_linear(context, &p.rows, told, (int32_t)f, fits[f].in, fits[f].weights,
+                                own, &mix->power, &mix->linear));
         mix->weights = mix->linear ? own : fits[f].weights;
     }
     return cst_topk_outcomes(context, &view, mixes, run->folds, held);

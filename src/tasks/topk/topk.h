@@ -71,11 +71,13 @@ const cst_named *cst_topk_baseline_at(size_t index);
 cst_status cst_topk_baseline_fit(cst_context *context, const cst_named *baseline,
                                  const cst_topk_rows *rows, cst_made_model *out);
 
+/* told: [rows][members]: probability of the label. */
+cst_status cst_topk_told(cst_context *context, const cst_view *view, float *told);
 /* Weights of a linear mix of members (in, NULL: all) and what its logarithm is multiplied by, on
  * the rows outside a fold (-1: all); *better: its loss is below that of the log-linear pool. */
-cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, int32_t fold,
-                           const bool *in, const double *pool, double *weights, double *power,
-                           bool *better);
+cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, const float *told,
+                           int32_t fold, const bool *in, const double *pool, double *weights,
+                           double *power, bool *better);
 
 /* A dense view of at most 512 rows, of the scope, whose rows are as far from one another. */
 cst_status cst_topk_widen(cst_context *context, cst_scope *scope, const cst_view *view,

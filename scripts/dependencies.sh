@@ -46,6 +46,7 @@ python3-onnx        checks exported graphs
 abigail-tools       compares the interface of the library with the stored one
 binutils            reads what a library holds and how it was linked
 groff-base          checks that the manual pages are well formed
+zsh                 reads the completions for zsh
 locales             a decimal comma, which numbers must not depend on
 python3             runs the tests of the command line
 python3-numpy       arrays for the tests of the command line and of the Python package

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The manual pages give no warnings and every section a page needs; the completion for bash parses.
+# The manual pages give no warnings and every section a page needs; completions parse in the shells that are installed.
 set -eu
 cd "$(dirname "$0")/../.."
 failed=0
@@ -18,7 +18,9 @@ for page in docs/man/*.1; do
         fi
     done
 done
-if [ -f completions/corestack.bash ] && ! bash -n completions/corestack.bash; then
-    failed=1
-fi
+for completion in bash:corestack.bash zsh:_corestack fish:corestack.fish; do
+    if command -v "${completion%:*}" >/dev/null && ! "${completion%:*}" -n "completions/${completion#*:}"; then
+        failed=1
+    fi
+done
 exit $failed

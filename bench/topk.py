@@ -34,7 +34,8 @@ def make(folder, rows, classes, members, listed, seed=0):
         likely = (rng.integers(0, classes, (n, 1)) + stride * np.arange(width)) % classes
         truth = np.cumsum(-rng.exponential(0.3, (n, width)), axis=1, dtype=np.float32)
         p = np.exp(truth)
-        at = (p.cumsum(axis=1) < rng.random((n, 1)) * p.sum(axis=1, keepdims=True)).sum(axis=1)
+        p = p.cumsum(axis=1)
+        at = (p[:, :-1] < rng.random((n, 1)) * p[:, -1:]).sum(axis=1)
         labels[first : first + n] = np.where(rng.random(n) < 0.97, likely[np.arange(n), at], rng.integers(0, classes, n))
         for k, file in enumerate(files):
             z = truth + (0.5 + k / members) * rng.standard_normal((n, width), dtype=np.float32)

@@ -38,6 +38,8 @@ typedef struct scratch {
     double *sum;   /* sums of this row, for fits at the same place */
 } scratch;
 
+typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+
 /* Adds sum_u share_u dense_u dense_u' to the Hessian. */
 CST_KERNEL(add_products,
            (int64_t count, int64_t k, int64_t width, const double *restrict share,
@@ -45,13 +47,13 @@ CST_KERNEL(add_products,
            (count, k, width, share, dense, hessian)) {
     for (int64_t a = 0; a < width; a += ROWS)
         for (int64_t b = 0; b < a + ROWS; b += LANES) {
-            double sum[ROWS][LANES] = {{0}};
-            for (int64_t u = 0; u < count; u++)
-                for (int i = 0; i < ROWS; i++) {
-                    double part = share[u] * dense[u * width + a + i];
-                    for (int l = 0; l < LANES; l++)
-                        sum[i][l] += part * dense[u * width + b + l];
-                }
+            lanes sum[ROWS] = {{0}};
+            for (int64_t u = 0; u < count; u++) {
+                lanes of;
+                memcpy(&of, dense + u * width + b, sizeof of);
+                for (int i = 0; i < ROWS; i++)
+                    sum[i] += share[u] * dense[u * width + a + i] * of;
+            }
             for (int64_t i = 0; i < ROWS && a + i < k; i++)
                 for (int64_t l = 0; l < LANES && b + l < k; l++)
                     hessian[(a + i) * k + b + l] += sum[i][l];

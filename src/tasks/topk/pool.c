@@ -47,13 +47,17 @@ CST_KERNEL(add_products,
            (count, k, width, share, dense, hessian)) {
     for (int64_t a = 0; a < width; a += ROWS)
         for (int64_t b = 0; b < a + ROWS; b += LANES) {
-            lanes sum[ROWS] = {{0}};
+            lanes zero = {0}, first = zero, second = zero, third = zero, fourth = zero;
             for (int64_t u = 0; u < count; u++) {
-                lanes of;
-                memcpy(&of, dense + u * width + b, sizeof of);
-                for (int i = 0; i < ROWS; i++)
-                    sum[i] += share[u] * dense[u * width + a + i] * of;
+                const double *left = dense + u * width + a;
+                lanes right;
+                memcpy(&right, dense + u * width + b, sizeof right);
+                first += share[u] * left[0] * right;
+                second += share[u] * left[1] * right;
+                third += share[u] * left[2] * right;
+                fourth += share[u] * left[3] * right;
             }
+            const lanes sum[ROWS] = {first, second, third, fourth};
             for (int64_t i = 0; i < ROWS && a + i < k; i++)
                 for (int64_t l = 0; l < LANES && b + l < k; l++)
                     hessian[(a + i) * k + b + l] += sum[i][l];

@@ -37,6 +37,8 @@ cst_status cst_topk_reader_take(cst_context *context, cst_scope *scope, const cs
     CST_TAKE(context, scope, out->score, entries);
     CST_TAKE(context, scope, out->p, entries);
     CST_TAKE(context, scope, out->share, members);
+    CST_TAKE(context, scope, out->above, entries);
+    CST_TAKE(context, scope, out->norm, members);
     CST_TAKE(context, scope, out->row.class, entries);
     CST_TAKE(context, scope, out->row.first, entries + 2);
     CST_TAKE(context, scope, out->row.member, entries);
@@ -66,6 +68,7 @@ void cst_topk_reader_row(cst_topk_reader *r, int64_t i) {
     cst_topk_row *row = &r->row;
     int32_t *first = row->first + 1; /* counts, then beginnings, then ends of the classes before */
     row->count = row->entries = 0;
+    r->has_above = false;
     if (++r->stamp == 0) {
         memset(r->slot, 0, ((size_t)r->mask + 1) * sizeof *r->slot);
         r->stamp = 1;
@@ -116,23 +119,33 @@ static void add_logs(cst_topk_reader *r, const double *weights) {
     }
 }
 
+/* Made once for all mixes of a row. */
+static void make_above(cst_topk_reader *r) {
+    const cst_topk_row *row = &r->row;
+    for (int32_t k = 0; k < r->view->members; k++)
+        r->norm[k] = r->classes;
+    for (int32_t e = 0; e < row->entries; e++) {
+        r->above[e] = expm1(row->excess[e]);
+        r->norm[row->member[e]] += r->above[e];
+    }
+    r->has_above = true;
+}
+
 /* Scores by weights of probabilities: logarithms of how many times that of another class. Of a
  * member, other classes have 1/Z, Z the sum of exp(excess) and 1 for each other class. */
 static void add_probabilities(cst_topk_reader *r, const cst_topk_mix *mix) {
     const cst_topk_row *row = &r->row;
     double other = 0;
-    for (int32_t k = 0; k < r->view->members; k++)
-        r->share[k] = r->classes;
-    for (int32_t e = 0; e < row->entries; e++)
-        r->share[row->member[e]] += expm1(row->excess[e]);
+    if (!r->has_above)
+        make_above(r);
     for (int32_t k = 0; k < r->view->members; k++) {
-        r->share[k] = mix->weights[k] / r->share[k];
+        r->share[k] = mix->weights[k] / r->norm[k];
         other += r->share[k];
     }
     for (int32_t u = 0; u < row->count; u++) {
         r->score[u] = 0;
         for (int32_t e = row->first[u]; e < row->first[u + 1]; e++)
-            r->score[u] += r->share[row->member[e]] * expm1(row->excess[e]);
+            r->score[u] += r->share[row->member[e]] * r->above[e];
         r->score[u] = mix->power * log1p(r->score[u] / other);
     }
 }

@@ -29,6 +29,9 @@ typedef struct cst_topk_reader {
     double *score; /* [U] */
     double *p;     /* [U] */
     double *share; /* [members] */
+    double *above; /* [entries], exp(excess) - 1 if has_above */
+    double *norm;  /* [members]: sums of those, and 1 for each class */
+    bool has_above;
 } cst_topk_reader;
 
 cst_status cst_topk_reader_take(cst_context *context, cst_scope *scope, const cst_view *view,

@@ -216,11 +216,11 @@ class Lists(PoolCase):
 
     def test_rows_that_stay_on_disk(self):
         rng = np.random.default_rng(6)
-        rows, size, classes = 45_000, 16, 1000
+        rows, size, classes = 45_000, 40, 1000
         y = rng.integers(0, classes, rows)
         np.save(self.path("y.npy"), y)
         names = []
-        for k in range(5):
+        for k in range(2):
             order = (y[:, None] + rng.integers(0, 20, (rows, 1)) + 7 * np.arange(size)) % classes
             arrays = {"indices": order.astype(np.int32), "logprobs": np.log(softmax(rng.normal(size=(rows, size))) * 0.9).astype(np.float16)}
             names.append(self.path(f"b{k}.npz"))

@@ -230,4 +230,4 @@ def machine():
     return {"cpu": name, "cores": CORES, "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
             "kernel": platform.release(), "python": platform.python_version(), "sgemm_1": sgemm_rate(1),
             "sgemm_2": sgemm_rate(2), "read_cached": cached, "read_disk": disk, "rates_1": rates(1), "rates_2": rates(2),
-            "load": os.getloadavg()[0]}
+            "load": os.getloadavg()[0], "blas": os.environ.get("OPENBLAS_CORETYPE")}

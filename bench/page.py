@@ -3,11 +3,10 @@ from floors import FLOOR_TEXT
 
 
 def row(what, conditions, ours, against=None, theirs=None, target=None, at_most=None, seconds=None, floor=None, most=None,
-        rss=None, limit=None, note="", stages=None, floors=None, error=None, most_error=None, before=None, today=None,
-        faster=None):
+        rss=None, limit=None, note="", stages=None, floors=None, error=None, most_error=None, before=None):
     """target: least ratio of their time to ours; at_most: largest of ours to theirs; seconds: most time; most: largest
-    multiple of the floor; limit: most resident bytes; most_error: of `error`; faster: least ratio of the time of an older
-    version, measured in `before`, or in another run `today`. A target whose other side is missing is not met."""
+    multiple of the floor; limit: most resident bytes; most_error: of `error`; before: the time of an
+    older version in the same run. A target whose other side is missing is not met."""
     met = []
     if target:
         met.append(bool(theirs) and theirs / ours >= target)
@@ -23,33 +22,16 @@ def row(what, conditions, ours, against=None, theirs=None, target=None, at_most=
         met.append(error <= most_error)
     goal = [f"{target}x" if target else "", f"at most {at_most:g} times" if at_most else "",
             f"under {clock(seconds)}" if seconds else "", f"{most}x floor" if most else "",
-            memory_text(limit) if limit else "", f"error {most_error:g}" if most_error else "",
-            f"{faster}x as fast as before" if faster else ""]
+            memory_text(limit) if limit else "", f"error {most_error:g}" if most_error else ""]
     return {"what": what, "conditions": conditions, "ours_s": ours, "peer": against, "peer_s": theirs, "floor_s": floor,
             "rss": rss, "goal": ", ".join(g for g in goal if g), "met": all(met) if met else None, "note": note,
-            "stages": stages, "floors": floors, "before": before, "today": today, "faster": faster}
+            "stages": stages, "floors": floors, "before": before}
 
 
 def fit_row(what, conditions, document, **how):
     """A row of one fit, with its stages and the older version's time."""
     return row(what, conditions, document["wall"], rss=document["rss"], stages=document["seconds"],
                before=document["before"], **how)
-
-
-def with_before(r, measured):
-    """The row with the time of the older version: of this run, else of the last that measured it, else a quoted one."""
-    key = f"{r['what']}; {r['conditions']}"
-    if r["before"]:
-        measured[key] = r["before"]
-        r["before"] = {**r["before"], "run": "same"}
-    elif key in measured:
-        r["before"] = {**measured[key], "run": "other"}
-    elif r["today"]:
-        r["before"] = {"seconds": r["today"], "ended": False, "run": "other"}
-    if r["faster"]:
-        quick = bool(r["before"]) and r["before"]["seconds"] / r["ours_s"] >= r["faster"]
-        r["met"] = quick if r["met"] is None else r["met"] and quick
-    return r
 
 
 def clock(seconds):
@@ -69,8 +51,7 @@ def before_text(r):
     b = r["before"]
     if not b:
         return ""
-    mark = "" if b["run"] == "same" else "†"
-    return f"{'over ' if b['ended'] else ''}{clock(b['seconds'])}{mark} ({b['seconds'] / r['ours_s']:.1f}x)"
+    return f"{'over ' if b['ended'] else ''}{clock(b['seconds'])} ({b['seconds'] / r['ours_s']:.1f}x)"
 
 
 def ratio_text(r):
@@ -140,7 +121,7 @@ def rates_text(m):
 
 
 ORDER = ["paper", "default", "diffuse", "diffuse_nested", "forty", "many_members", "one_pool", "stacks", "threads", "cka", "greedy",
-         "bootstrap", "predict", "startup", "growth", "huge"]
+         "bootstrap", "predict", "startup", "lists", "growth", "huge", "search", "lists_large"]
 
 
 def rows_of(results):
@@ -165,16 +146,16 @@ def appendix(results):
     m = results["machine"]
     disk = f"{m['read_disk'] / 1e9:.2f} GB/s around it" if m["read_disk"] else "the disk cannot be read around it"
     text = ["# Benchmarks in full", "",
-            f"Written by `make bench` (bench/run.sh; the large pool by `bench/run.sh --large huge`). {m['cpu']}, "
+            f"Written by `make bench` (bench/run.sh; the last rows, with much larger pools, by `bench/run.sh --large huge search lists_large`). {m['cpu']}, "
             f"{m['cores']} cores, {m['memory'] / 2**30:.0f} GiB, Linux {m['kernel']}, Python {m['python']}.", "",
             f"Measured in the same run: SGEMM {m['sgemm_2'] / 1e9:.0f} GFLOP/s on two threads, {m['sgemm_1'] / 1e9:.0f} "
             f"on one; reading a file just written {m['read_cached'] / 1e9:.2f} GB/s from the page cache, {disk}. "
             f"{rates_text(m)} The load of the machine was {m['load']:.1f} at the start.", "",
-            "Both sides take turns, A B A B, and the least of each counts; fits of a minute or more are made once. Imports "
+            "Both sides take turns, A B A B, and the lowest time of each counts; fits of a minute or more are made once. Imports "
             "of the peers are not counted, our times are of whole processes. Peak memory is the kernel's, mapped files "
             "included. Pools are made by bench/pool.c, with peaked members unless a row says diffuse: softmax of normal "
-            "noise plus 4 + 3 z on the true class. `before` is an older version of corestack (`--against TOOL`), in the "
-            "same run or, marked †, in another.", ""]
+            "noise plus 4 + 3 z on the true class. `before` is an older version of corestack in the same run (`--against TOOL`)."
+            + (f" OPENBLAS_CORETYPE was {m['blas']} on both sides." if m.get("blas") else ""), ""]
     rows = rows_of(results)
     text += table(rows) + stage_table(rows)
     if "growth" in results:

@@ -27,7 +27,7 @@ import topk  # noqa: E402
 from common import (CORES, IMAGENET, MIDDLE, ROOT, SMOKE, WORK, kernels, machine, pool, run, say,  # noqa: E402
                     timed, turns)
 from fits import arrays, shape_text, write_input  # noqa: E402
-from page import appendix, clock, page, row, with_before  # noqa: E402
+from page import appendix, clock, page, row  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tests" / "oracles"))
 import greedy_numpy  # noqa: E402
@@ -183,7 +183,7 @@ ROWS = {"paper": fits.paper, "default": fits.default, "diffuse": fits.diffuse, "
         "forty": fits.forty, "many_members": fits.many_members, "one_pool": fits.one_pool, "stacks": fits.stacks,
         "threads": fits.threads, "cka": cka, "greedy": greedy, "bootstrap": bootstrap, "predict": predict,
         "startup": startup, "lists": topk.rows, "growth": fits.growth}
-LARGE = {"huge": fits.huge, "search": fits.search}
+LARGE = {"huge": fits.huge, "search": fits.search, "lists_large": topk.large}
 
 
 def main():
@@ -212,8 +212,6 @@ def main():
             say(f"bench: {name}")
             start = time.monotonic()
             made = {**ROWS, **LARGE}[name](about)
-            if isinstance(made, list):
-                made = [with_before(r, results.setdefault("before", {})) for r in made]
             results[name] = made
             say(f"bench: {name} took {time.monotonic() - start:.0f} s")
             text = appendix(results)

@@ -121,7 +121,7 @@ def rates_text(m):
 
 
 ORDER = ["paper", "default", "diffuse", "diffuse_nested", "forty", "many_members", "one_pool", "stacks", "threads", "cka", "greedy",
-         "bootstrap", "predict", "startup", "lists", "growth", "huge", "search", "lists_large"]
+         "bootstrap", "predict", "startup", "lists", "lists_growth", "growth", "huge", "search", "lists_large"]
 
 
 def rows_of(results):

@@ -182,7 +182,7 @@ def startup(about):
 ROWS = {"paper": fits.paper, "default": fits.default, "diffuse": fits.diffuse, "diffuse_nested": fits.diffuse_nested,
         "forty": fits.forty, "many_members": fits.many_members, "one_pool": fits.one_pool, "stacks": fits.stacks,
         "threads": fits.threads, "cka": cka, "greedy": greedy, "bootstrap": bootstrap, "predict": predict,
-        "startup": startup, "lists": topk.rows, "growth": fits.growth}
+        "startup": startup, "lists": topk.rows, "lists_growth": topk.growth, "growth": fits.growth}
 LARGE = {"huge": fits.huge, "search": fits.search, "lists_large": topk.large}
 
 

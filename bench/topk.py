@@ -85,6 +85,25 @@ def rows(about, n=1_000_000, memory="1GiB"):
             for what, (seconds, cpu, held), goal in (("default preset, nested", fit, 900 / 1e7), ("prediction", predict, 1e-5))]
 
 
+def grown(base):
+    """Shapes that differ from the base in one size."""
+    sizes = {"rows": [base["rows"] * f for f in (2, 4)], "classes": [1_000, 10_000, 1_000_000], "members": [2, 4, 16], "listed": [8, 16, 128]}
+    return [base] + [{**base, name: value} for name, values in sizes.items() for value in values]
+
+
+def growth(about):
+    """How the time of a fit without nested scores grows."""
+    from common import BUILD, SMOKE
+    from page import row
+
+    out = []
+    for s in grown({"rows": 2_000 if SMOKE else 50_000, "classes": 128_000, "members": 8, "listed": 64}):
+        (seconds, cpu, held), (predict, _, _) = measure(BUILD / "corestack", **s, more=[], nested=False)
+        out.append(row("lists, default preset, not nested", f"N = {s['rows']:,}, C = {s['classes']:,}, K = {s['members']}, {s['listed']} listed, npy",
+                       seconds, rss=held * 2**20, note=f"{cpu:.1f} s of processor; {s['rows'] / predict:,.0f} predicted rows a second"))  # fmt: skip
+    return out
+
+
 def large(about):
     """Ten million rows (--large): 31 GB."""
     return rows(about, 10_000_000, "2GiB")
@@ -107,12 +126,7 @@ def main():
     o = parser.parse_args()
     more = ["--memory", o.memory] if o.memory else []
     base = {"rows": o.rows, "classes": o.classes, "members": o.members, "listed": o.listed}
-    shapes = [base]
-    if o.growth:
-        shapes += [{**base, "rows": o.rows * f} for f in (2, 4)]
-        shapes += [{**base, "classes": c} for c in (1_000, 10_000, 1_000_000)]
-        shapes += [{**base, "members": k} for k in (2, 4, 16)]
-        shapes += [{**base, "listed": k} for k in (8, 16, 128)]
+    shapes = grown(base) if o.growth else [base]
     print("| rows | classes | members | listed | fit, s | processor, s | rows/s | MiB | predict, s | processor, s | rows/s | MiB |\n"
           + "|--:" * 12 + "|")  # fmt: skip
     for shape in shapes:

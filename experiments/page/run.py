@@ -135,7 +135,7 @@ def regret(task, score, names):
         over = [100 * (v["ratio"][method] - 1) for v in pools.values()]
         kept = 100 * sum(v["models"].get(method, v["members"]) / v["members"] for v in pools.values()) / len(pools)
         rows.append([name, f"{claims.median(over):.1f}%", f"{sum(over) / len(over):.1f}%", f"{max(over):,.0f}%", f"{kept:.0f}%"])
-    return table([f"held-out {score} above that of the best method in hindsight, {len(pools)} pools", "median", "mean", "worst pool", "members used"], rows), pools
+    return table([f"{score} on held-out rows, above the lowest of all methods on the same pool ({len(pools)} pools)", "median", "mean", "worst pool", "members used"], rows), pools
 
 
 def first_screen():

@@ -3,6 +3,7 @@
 #include "data/checks/parts.h"
 
 #include <math.h>
+#include <string.h>
 
 /* An error below this share of the next best member's is suspicious. */
 static const double SHARE = 0.2;
@@ -30,7 +31,12 @@ static cst_status search(cst_check *check, bool residuals,
     CST_TAKE(check->context, scope, s.together, check->members);
     CST_TAKE(check->context, scope, s.without, check->members);
     s.count = cst_check_good(check, s.good);
-    CST_TRY(cst_check_together(check, s.good, s.count, residuals, s.together));
+    bool known = !residuals && s.count == check->agreed_count &&
+                 memcmp(s.good, check->agreed, (size_t)s.count * sizeof *s.good) == 0;
+    if (known)
+        s.together = check->agreement;
+    else
+        CST_TRY(cst_check_together(check, s.good, s.count, residuals, s.together));
     for (int32_t i = 0; i < s.count; i++)
         CST_TRY(look(&s, i));
     return CST_OK;

@@ -69,6 +69,12 @@ typedef struct cst_value_facts {
     double log_r[2], log_slope[2], log_raw[2];
 } cst_value_facts;
 
+/* Agreement of a member with the others. Hard rows: the mean of the others is wrong. */
+typedef struct cst_together {
+    double agreement;
+    double hard, hard_wrong;
+} cst_together;
+
 typedef struct cst_check {
     cst_context *context;
     cst_scope *scope; /* of everything here */
@@ -92,8 +98,11 @@ typedef struct cst_check {
     cst_member_facts *facts;
     cst_class_facts *of;
     cst_value_facts *values;
-    int32_t *top;  /* [members][rows]: predicted classes */
-    int32_t *list; /* [members], scratch */
+    int32_t *top;         /* [members][rows]: predicted classes */
+    int32_t *list;        /* [members], scratch */
+    int32_t agreed_count; /* of the members whose agreement was looked at: */
+    int32_t *agreed;
+    cst_together *agreement;
     bool unknown;  /* some targets say that they are not known, which explains every member */
     char who[256]; /* what cst_check_who wrote */
 } cst_check;
@@ -123,12 +132,6 @@ static inline int64_t cst_check_row_number(const cst_check_source *source, int64
 /* And about one member. */
 #define CST_SAY_OF(check, kind, fatal, k, ...)                                                     \
     cst_findings_add((check)->context, (check)->findings, kind, fatal, &(k), 1, __VA_ARGS__)
-
-/* Agreement of a member with the others. Hard rows: the mean of the others is wrong. */
-typedef struct cst_together {
-    double agreement;
-    double hard, hard_wrong;
-} cst_together;
 
 /* out: [count] of members [count] (in the view). residuals: of errors after its own slope. */
 cst_status cst_check_together(const cst_check *check, const int32_t *members, int32_t count,

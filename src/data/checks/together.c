@@ -124,17 +124,16 @@ cst_status cst_check_together(const cst_check *check, const int32_t *members, in
 }
 
 cst_status cst_check_agreement(cst_check *check) {
-    int32_t count = 0;
-    CST_SCOPE(scope);
-    CST_NEW(check->context, scope, cst_together, found, check->members);
+    CST_TAKE(check->context, check->scope, check->agreed, check->members);
+    CST_TAKE(check->context, check->scope, check->agreement, check->members);
     for (int32_t k = 0; k < check->members; k++) {
         check->facts[k].association.explained |= check->unknown;
         if (cst_check_open(check, k) && !check->facts[k].association.copy)
-            check->list[count++] = k;
+            check->agreed[check->agreed_count++] = k;
     }
-    CST_TRY(cst_check_together(check, check->list, count, false, found));
-    for (int32_t i = 0; i < count; i++)
-        check->facts[check->list[i]].association.agreement = found[i].agreement;
+    CST_TRY(cst_check_together(check, check->agreed, check->agreed_count, false, check->agreement));
+    for (int32_t i = 0; i < check->agreed_count; i++)
+        check->facts[check->agreed[i]].association.agreement = check->agreement[i].agreement;
     return CST_OK;
 }
 

@@ -120,14 +120,14 @@ cst_status cst_kernel_pair(cst_context *context, const cst_kernels *kernels, int
 enum { SINGLE_CLASSES = 128 };
 
 /* Squared distances far below the rows' norms have lost their digits to cancellation. */
-static double careful_distance(const double *a, const double *b, int64_t classes, double square,
-                               double least) {
+static double careful_square(const double *a, const double *b, int64_t classes, double square,
+                             double least) {
     if (square > least)
-        return sqrt(square);
+        return square;
     double sum = 0;
     for (int64_t c = 0; c < classes; c++)
         sum += (a[c] - b[c]) * (a[c] - b[c]);
-    return sqrt(sum);
+    return sum;
 }
 
 /* Puts values[low..end) below the pivot, or up to it, first; returns where the others begin.
@@ -160,7 +160,7 @@ static void select_rank(double *values, int64_t count, int64_t rank) {
     }
 }
 
-/* Median of the values, or their mean where the median is 0. Reorders them. */
+/* Median of the roots of the values, or their mean where the median is 0. Reorders them. */
 static double median_or_mean(double *values, int64_t count) {
     int64_t middle = count / 2;
     select_rank(values, count, middle);
@@ -169,13 +169,16 @@ static double median_or_mean(double *values, int64_t count) {
         double below = values[0];
         for (int64_t i = 1; i < middle; i++)
             below = values[i] > below ? values[i] : below;
-        median = 0.5 * (below + median);
+        below = sqrt(below);
+        median = 0.5 * (below + sqrt(median));
+    } else {
+        median = sqrt(median);
     }
     if (median > 0)
         return median;
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
-        sum += values[i];
+        sum += sqrt(values[i]);
     return sum / (double)count;
 }
 
@@ -212,63 +215,76 @@ static cst_status spread(cst_context *context, const cst_kernels *kernels, int32
     return CST_OK;
 }
 
-/* -2 times products of rows [n][C] less origin into squares [n][n]; single for many classes. */
-static cst_status sample_products(cst_context *worker, int64_t classes, const double *rows,
-                                  int64_t n, bool single, double *squares) {
-    enum { WHOLE = 1 << 22, TILE = 64 }; /* entries; rows */
-    int64_t side = n * classes <= WHOLE ? n : TILE;
-    size_t panel = (size_t)side * (size_t)classes;
-    if (!single)
-        return cst_gemm_f64(worker, false, true, n, n, classes, -2, rows, classes, rows, classes, 0,
-                            squares, n);
-    CST_SCOPE(scope);
-    CST_NEW(worker, scope, float, left, panel);
-    CST_NEW(worker, scope, float, tile, (side * side));
-    float *right = left;
-    if (side < n)
-        CST_TAKE(worker, scope, right, panel);
-    for (int64_t a = 0; a < n; a += side) {
-        int64_t na = n - a < side ? n - a : side;
-        for (int64_t x = 0; x < na * classes; x++)
-            left[x] = (float)rows[a * classes + x];
-        for (int64_t b = 0; b <= a; b += side) {
-            int64_t nb = n - b < side ? n - b : side;
-            cst_trim(worker);
-            for (int64_t x = 0; right != left && x < nb * classes; x++)
-                right[x] = (float)rows[b * classes + x];
-            CST_TRY(cst_gemm_f32(worker, false, true, na, nb, classes, -2, left, classes, right,
-                                 classes, 0, tile, nb));
-            for (int64_t i = 0; i < na; i++)
-                for (int64_t j = 0; j < nb; j++)
-                    squares[(a + i) * n + b + j] = squares[(b + j) * n + a + i] =
-                        (double)tile[i * nb + j];
-        }
-    }
+/* Rows whose products are taken at a time. */
+typedef struct products {
+    int64_t side;
+    float *narrow[2]; /* [side][C], where products are taken in single precision; else NULL */
+    float *single;    /* [side][side] */
+    double *tile;     /* [side][side] */
+} products;
+
+static cst_status products_open(cst_context *worker, cst_scope *scope, int64_t n, int64_t classes,
+                                products *p) {
+    enum { LARGE = 1 << 22, SIDE = 256, LEAST = 64 };
+    p->side = n * classes <= LARGE ? SIDE : LEAST;
+    p->side = p->side < n ? p->side : n;
+    bool single = classes >= SINGLE_CLASSES;
+    size_t cells = (size_t)p->side * (size_t)p->side;
+    for (int s = 0; s < 2 && single; s++)
+        CST_TAKE(worker, scope, p->narrow[s], (size_t)p->side * (size_t)classes);
+    CST_TAKE(worker, scope, p->single, single ? cells : 0);
+    CST_TAKE(worker, scope, p->tile, cells);
     return CST_OK;
 }
 
-static cst_status pair_distances(cst_context *worker, const bandwidth_job *job, int32_t member,
-                                 double *values) {
+/* The tile [na][nb]: -2 times products of rows a with rows b. */
+static cst_status take_products(cst_context *worker, int64_t classes, const double *a, int64_t na,
+                                const double *b, int64_t nb, products *p) {
+    if (classes < SINGLE_CLASSES)
+        return cst_gemm_f64(worker, false, true, na, nb, classes, -2, a, classes, b, classes, 0,
+                            p->tile, nb);
+    for (int64_t x = 0; x < na * classes; x++)
+        p->narrow[0][x] = (float)a[x];
+    for (int64_t x = 0; x < nb * classes; x++)
+        p->narrow[1][x] = (float)b[x];
+    CST_TRY(cst_gemm_f32(worker, false, true, na, nb, classes, -2, p->narrow[0], classes,
+                         p->narrow[1], classes, 0, p->single, nb));
+    for (int64_t x = 0; x < na * nb; x++)
+        p->tile[x] = (double)p->single[x];
+    return CST_OK;
+}
+
+/* Squared distances of all pairs of rows, those of a row with later ones together. */
+static cst_status pair_squares(cst_context *worker, const bandwidth_job *job, int32_t member,
+                               double *values) {
     int64_t n = job->count;
     int64_t classes = job->kernels->view->classes;
-    bool single = classes >= SINGLE_CLASSES;
+    double least = classes >= SINGLE_CLASSES ? 1e-3 : 1e-6;
     const float *first = NULL;
+    products p = {0};
     CST_SCOPE(scope);
     CST_NEW(worker, scope, float, scratch, (CST_BLOCK_ROWS * (size_t)classes));
     CST_NEW(worker, scope, double, rows, ((size_t)n * (size_t)classes));
     CST_NEW(worker, scope, double, norms, n);
-    CST_NEW(worker, scope, double, squares, ((size_t)n * (size_t)n));
+    CST_TRY(products_open(worker, scope, n, classes, &p));
     CST_TRY(cst_view_rows(worker, job->kernels->view, member, job->sample[0], 1, scratch, &first));
     for (int64_t c = 0; c < classes; c++)
         job->kernels->origin[member * classes + c] = (double)first[c];
     CST_TRY(cst_kernel_rows(worker, job->kernels, member, job->sample, 0, n, scratch, rows, norms));
-    CST_TRY(sample_products(worker, classes, rows, n, single, squares));
-    double least = single ? 1e-3 : 1e-6;
-    for (int64_t i = 0, at = 0; i < n; i++, cst_trim(worker))
-        for (int64_t j = i + 1; j < n; j++) {
-            double norm = norms[i] + norms[j];
-            values[at++] = careful_distance(rows + i * classes, rows + j * classes, classes,
-                                            squares[i * n + j] + norm, least * norm);
+    for (int64_t a = 0; a < n; a += p.side)
+        for (int64_t b = a; b < n; b += p.side) {
+            int64_t na = n - a < p.side ? n - a : p.side;
+            int64_t nb = n - b < p.side ? n - b : p.side;
+            cst_trim(worker);
+            CST_TRY(
+                take_products(worker, classes, rows + a * classes, na, rows + b * classes, nb, &p));
+            for (int64_t i = a; i < a + na; i++)
+                for (int64_t j = b > i ? b : i + 1; j < b + nb; j++) {
+                    double norm = norms[i] + norms[j];
+                    values[i * n - i * (i + 1) / 2 + j - i - 1] =
+                        careful_square(rows + i * classes, rows + j * classes, classes,
+                                       p.tile[(i - a) * nb + j - b] + norm, least * norm);
+                }
         }
     return CST_OK;
 }
@@ -279,7 +295,7 @@ static cst_status find_bandwidth(cst_context *worker, void *user, int64_t task) 
     CST_SCOPE(scope);
     CST_NEW(worker, scope, double, values, pairs);
     double sigma = 0;
-    CST_TRY(pair_distances(worker, job, (int32_t)task, values));
+    CST_TRY(pair_squares(worker, job, (int32_t)task, values));
     for (int64_t i = 0; i < pairs; i++)
         if (!isfinite(values[i]))
             return cst_fail(worker, CST_ERROR_INPUT,

@@ -160,10 +160,9 @@ class Lists(PoolCase):
             nested[~inside] = softmax(np.einsum("k,knc->nc", w, self.x["oof"][:, ~inside]))
         found, = self.run_on("compare", self.folder, "-m", "log-linear", "-r", 0, "--json").json()["rows"]
         self.same(found, nested, self.y["oof"])
-        kept = [NAMES.index(name) for name in fit["kept"]]
-        x = self.x["test"][kept]
-        w = pool_fit(self.x["oof"][kept], self.y["oof"])
-        dense = np.log(softmax(np.einsum("k,knc->nc", w, x)))
+        self.run_on("fit", self.folder, "-o", self.model, "--method", "log-linear", "-s", "evaluate.nested=false")
+        w = pool_fit(self.x["oof"], self.y["oof"])
+        dense = np.log(softmax(np.einsum("k,knc->nc", w, self.x["test"])))
         out = self.predicted()
         self.assertEqual(out["indices"].shape, (ROWS, max(SIZES)))
         self.assertEqual([out[key].dtype for key in ("indices", "logprobs", "rest")], [np.int32, np.float32, np.float32])
@@ -177,6 +176,21 @@ class Lists(PoolCase):
         # what is predicted is a member's file itself
         alone = self.works("evaluate", self.path("out.npz"), "--labels", self.path("test_labels.npy"), "--classes", CLASSES, "--json")
         self.assertLess(abs(alone.json()["top1"] - scores(np.exp(dense), self.y["test"])["top1"]), 1e-9)
+
+    def test_a_linear_mix_and_its_temperature_are_fitted_together(self):
+        def mixed(at, split):
+            logs = at[-1] * np.log(np.einsum("k,knc->nc", softmax(at[:-1]), softmax(self.x[split][kept])))
+            return np.log(softmax(logs))[np.arange(ROWS), self.y[split]]
+
+        fit = self.run_on("fit", self.folder, "-o", self.model, "-s", "evaluate.nested=false", "--json").json()
+        kept = [NAMES.index(name) for name in fit["kept"]]
+        power = 1 / float(self.works("show", self.model, "--json").json()["calibration"]["detail"].split("=")[1])
+        ours = np.append(np.log(list(fit["weights"].values())), power)
+        best = minimize(lambda at: -mixed(at, "oof").sum(), np.append(np.zeros(len(kept)), 1.0), method="BFGS")
+        self.assertEqual(fit["learners"][0]["name"], "linear")
+        self.assertLess(-mixed(ours, "oof").sum(), best.fun + 2e-3)
+        nll = self.works("evaluate", self.model, self.folder, "--split", "test", "--json").json()["nll"]
+        self.assertLess(abs(nll + mixed(ours, "test").mean()), 1e-4)
 
     def test_lists_of_all_or_some_classes_are_dense_pools(self):
         rng = np.random.default_rng(5)

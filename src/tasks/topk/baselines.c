@@ -1,10 +1,14 @@
 /* Baselines of a comparison of lists. docs/topk.md#methods. */
 #include "tasks/topk/topk.h"
 
+#include "core/la.h"
+
 #include <math.h>
 #include <string.h>
 
 enum { GREEDY_ROUNDS = 25, STEPS_MAX = 30, MIXING_STEPS = 100 };
+/* Classes below it are left out of the curvature of a mix. */
+static const double FAINT = 1e-4;
 
 typedef enum topk_mix { MIX_BEST, MIX_AVERAGE, MIX_GREEDY, MIX_LOGLINEAR } topk_mix;
 
@@ -162,6 +166,105 @@ static cst_status scale(cst_context *context, scale_job *job, double *loss) {
     return CST_OK;
 }
 
+/* Sums over rows: the loss, its slope in the logarithms of the weights and in the power [K + 1], and
+ * their expected curvature [K + 1][K + 1], of which the lower half is read. */
+static void add_mixed(cst_topk_reader *r, double power, double weight, double *d, double *mean,
+                      double *sum) {
+    const cst_topk_row *row = &r->row;
+    size_t k = (size_t)r->view->members;
+    size_t n = k + 1;
+    double *slope = sum + 1;
+    double *curvature = slope + n;
+    double other = 0;
+    memset(mean, 0, n * sizeof *mean);
+    for (size_t a = 0; a < k; a++)
+        other += r->share[a];
+    for (int32_t u = 0; u < row->count; u++) {
+        double of = power / other * exp(-r->score[u] / power); /* power over the mix */
+        double p = weight * r->p[u];
+        for (size_t a = 0; a < k; a++)
+            d[a] = r->share[a] * (of - power / other);
+        for (int32_t e = row->first[u]; e < row->first[u + 1]; e++)
+            d[row->member[e]] += r->share[row->member[e]] * expm1(row->excess[e]) * of;
+        d[k] = r->score[u] / power;
+        for (size_t a = 0; a < n; a++) {
+            mean[a] += r->p[u] * d[a];
+            slope[a] += (p - (u == row->label ? weight : 0)) * d[a];
+            for (size_t b = 0; r->p[u] > FAINT && b <= a; b++)
+                curvature[a * n + b] += p * d[a] * d[b];
+        }
+    }
+    for (size_t a = 0; a < n; a++)
+        for (size_t b = 0; b <= a; b++)
+            curvature[a * n + b] -= weight * mean[a] * mean[b];
+}
+
+static cst_status mixed_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const scale_job *job = user;
+    size_t n = (size_t)job->view->members + 1;
+    cst_topk_reader r;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, d, 2 * n);
+    CST_TRY(cst_topk_reader_take(context, scope, job->view, &r));
+    CST_TRY(cst_topk_reader_block(context, &r, block));
+    for (int64_t i = 0; i < r.count; i++) {
+        double other = 0;
+        double weight = cst_view_weight(job->view, r.first + i);
+        if (job->folds && job->folds[r.first + i] == job->fold)
+            continue;
+        cst_topk_reader_row(&r, i);
+        *sum -= weight * cst_topk_mixed(&r, &job->mix, &other);
+        add_mixed(&r, job->mix.power, weight, d, d + n, sum);
+    }
+    return CST_OK;
+}
+
+/* Weights and power together, by Fisher's scoring from where they are. */
+static cst_status sharpen(cst_context *context, scale_job *job, double enough, double *weights,
+                          double *loss) {
+    size_t k = (size_t)job->view->members;
+    size_t n = k + 1;
+    double gain = INFINITY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, 1 + n + n * n);
+    CST_NEW(context, scope, double, best, n); /* so far, and the step from there */
+    CST_NEW(context, scope, double, step, n);
+    for (int s = 0; s < STEPS_MAX && gain > enough; s++) {
+        CST_TRY(cst_reduce_blocks(context, cst_block_count(job->view->rows), 1 + n + n * n,
+                                  mixed_block, job, sum));
+        if (s == 0 || sum[0] < *loss) {
+            double *curvature = sum + 1 + n;
+            *loss = sum[0];
+            memcpy(best, weights, k * sizeof *best);
+            best[k] = job->mix.power;
+            for (size_t a = 0; a < n; a++) {
+                step[a] = -sum[1 + a];
+                curvature[a * n + a] += 0.01; /* the weights' scale says nothing */
+            }
+            CST_TRY(cst_cholesky(context, (int64_t)n, curvature));
+            cst_cholesky_solve((int64_t)n, curvature, step);
+            gain = 0;
+            for (size_t a = 0; a < n; a++) {
+                gain -= sum[1 + a] * step[a] / 2;
+                step[a] = fmin(fmax(step[a], -1), 1);
+            }
+        } else {
+            gain /= 2;
+            for (size_t a = 0; a < n; a++)
+                step[a] /= 2;
+        }
+        double total = 0;
+        for (size_t a = 0; a < k; a++)
+            total += best[a] * exp(step[a]);
+        for (size_t a = 0; a < k; a++)
+            weights[a] = best[a] * exp(step[a]) / total;
+        job->mix.power = fmin(fmax(best[k] + step[k], best[k] / 2), 2 * best[k]);
+    }
+    memcpy(weights, best, k * sizeof *best);
+    job->mix.power = best[k];
+    return CST_OK;
+}
+
 typedef struct share_job {
     const scale_job *of;
     const float *told; /* [rows][members] */
@@ -213,9 +316,11 @@ cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, cons
         for (int32_t k = 0; k < members; k++)
             weights[k] = shares[k] / all;
     }
-    CST_TRY(scale(context, &job, &loss));
+    for (int32_t k = 0; k < members; k++) /* the power may call for what alone had no weight */
+        weights[k] = !in || in[k] ? fmax(weights[k], 0.1 / count) : 0;
+    CST_TRY(sharpen(context, &job, rows->enough / 100, weights, &loss));
     *power = job.mix.power;
-    *better = loss < sum[2];
+    *better = loss + 1 < sum[2]; /* one number more is fitted */
     return CST_OK;
 }
 

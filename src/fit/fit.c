@@ -126,6 +126,20 @@ cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_repo
     return CST_OK;
 }
 
+cst_status cst_inspect_members(cst_context *context, cst_fit_job *job, const char *loss,
+                               const cst_view *rows, cst_report *report) {
+    cst_stages *stages = &job->stages;
+    cst_document_losses(report, job->pool, loss, job->facts.members, NULL);
+    CST_TRY(cst_inspect_findings(context, job, report));
+    CST_OWN(context, job->scope, cst_stages, stages);
+    CST_TRY(cst_stages_alloc(context, rows->members, stages));
+    CST_TRY(cst_pearson(context, rows, stages->pearson));
+    CST_TRY(cst_stage(context, "redundancy"));
+    CST_TRY(cst_cka(context, rows, &job->settings.cka, &stages->cka));
+    return cst_document_similarity(context, report, job->pool, &job->settings, &stages->cka,
+                                   stages->pearson);
+}
+
 static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report **out) {
     const cst_family *family = job->facts.family;
     const cst_view *view = &job->source.view;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GREEDY_ROUNDS = 25, STEPS_MAX = 30, MIXING_STEPS = 100 };
+enum { STEPS_MAX = 30, MIXING_STEPS = 100 };
 /* Classes below it are left out of the curvature of a mix. */
 static const double FAINT = 1e-4;
 
@@ -42,14 +42,13 @@ const cst_named *cst_topk_baseline_at(size_t index) {
 
 /* ---- greedy ---- */
 
-typedef struct greedy_job {
+typedef struct told_job {
     const cst_view *view;
-    float *told;           /* [rows][members]: probability of the label */
-    const int32_t *counts; /* [members]: how often each was taken */
-} greedy_job;
+    float *told; /* [rows][members]: probability of the label */
+} told_job;
 
 static cst_status told_block(cst_context *context, void *user, int64_t block) {
-    const greedy_job *job = user;
+    const told_job *job = user;
     cst_rows rows;
     CST_SCOPE(scope);
     CST_TRY(cst_rows_open(context, scope, job->view, block, &rows));
@@ -62,56 +61,28 @@ static cst_status told_block(cst_context *context, void *user, int64_t block) {
     return CST_OK;
 }
 
-/* Loss of the sum with each member taken once more: sum [members]. */
+/* See cst_mix_greedy_weights. */
 static cst_status greedy_block(cst_context *context, void *user, int64_t block, double *sum) {
-    const greedy_job *job = user;
+    const cst_mix_greedy *job = user;
     const cst_view *view = job->view;
     int64_t first = cst_block_first(block);
     (void)context;
     for (int64_t i = first; i < first + cst_block_size(view->rows, block); i++) {
+        const float *told = (const float *)job->of + i * view->members;
         double taken = 0;
         for (int32_t k = 0; k < view->members; k++)
-            taken += job->counts[k] * (double)job->told[i * view->members + k];
+            taken += job->counts[k] * (double)told[k];
         for (int32_t k = 0; k < view->members; k++)
             sum[k] -= cst_view_weight(view, i) *
-                      log(fmax(taken + (double)job->told[i * view->members + k], 1e-300));
+                      log(fmax((taken + (double)told[k]) / (job->taken + 1), 1e-300));
     }
     return CST_OK;
 }
 
 cst_status cst_topk_told(cst_context *context, const cst_view *view, float *told) {
-    greedy_job job = {view, told, NULL};
+    told_job job = {view, told};
     const cst_share filled = cst_share_rows(told, view->rows, (size_t)view->members * sizeof *told);
     return cst_parallel_fill(context, cst_block_count(view->rows), told_block, &job, &filled, 1);
-}
-
-/* Weights up to the round of the least loss. */
-static cst_status greedy(cst_context *context, const cst_view *view, double *weights) {
-    int32_t picked[GREEDY_ROUNDS];
-    int32_t kept = 0;
-    double least = INFINITY;
-    double all = cst_view_weight_sum(view);
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, int32_t, counts, view->members);
-    CST_NEW(context, scope, double, sum, view->members);
-    CST_NEW(context, scope, float, told, (size_t)view->members *(size_t)view->rows);
-    greedy_job job = {view, told, counts};
-    CST_TRY(cst_topk_told(context, view, told));
-    for (int32_t r = 0; r < GREEDY_ROUNDS; r++) {
-        int32_t best = 0;
-        CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
-                                  greedy_block, &job, sum));
-        for (int32_t k = 1; k < view->members; k++)
-            best = sum[k] < sum[best] ? k : best;
-        counts[best]++;
-        picked[r] = best;
-        double loss = sum[best] + all * log(r + 1); /* of the mean */
-        kept = loss < least ? r + 1 : kept;
-        least = fmin(loss, least);
-    }
-    for (int32_t r = 0; r < kept; r++)
-        weights[picked[r]] += 1 / (double)kept;
-    return CST_OK;
 }
 
 /* ---- linear mixes ---- */
@@ -337,8 +308,11 @@ static cst_status fit_weights(cst_context *context, const topk_baseline *baselin
     CST_NEW(context, scope, bool, in, members);
     bool one = baseline->mix == MIX_BEST && baseline->scaled; /* its weight is 1/T */
     *linear = baseline->mix != MIX_LOGLINEAR && !one;
-    if (baseline->mix == MIX_GREEDY)
-        CST_TRY(greedy(context, rows->view, weights));
+    if (baseline->mix == MIX_GREEDY) {
+        CST_NEW(context, scope, float, told, (size_t)members *(size_t)rows->view->rows);
+        CST_TRY(cst_topk_told(context, rows->view, told));
+        CST_TRY(cst_mix_greedy_weights(context, rows->view, told, greedy_block, weights));
+    }
     for (int32_t k = 0; baseline->mix == MIX_AVERAGE && k < members; k++)
         weights[k] = 1 / (double)members;
     if (baseline->mix == MIX_BEST) {

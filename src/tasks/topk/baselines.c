@@ -94,51 +94,8 @@ typedef struct scale_job {
     int32_t fold;         /* whose rows do not */
 } scale_job;
 
-/* Slope and curvature in the power, and the loss. */
-static cst_status scale_block(cst_context *context, void *user, int64_t block, double *sum) {
-    const scale_job *job = user;
-    cst_topk_reader r;
-    CST_SCOPE(scope);
-    CST_TRY(cst_topk_reader_take(context, scope, job->view, &r));
-    CST_TRY(cst_topk_reader_block(context, &r, block));
-    for (int64_t i = 0; i < r.count; i++) {
-        if (job->folds && job->folds[r.first + i] == job->fold)
-            continue;
-        double all = cst_view_weight(job->view, r.first + i);
-        double weight = all / job->mix.power;
-        double other = 0;
-        double mean = 0;
-        double square = 0;
-        cst_topk_reader_row(&r, i);
-        sum[2] -= all * cst_topk_mixed(&r, &job->mix, &other);
-        for (int32_t u = 0; u < r.row.count; u++) {
-            mean += r.p[u] * r.score[u];
-            square += r.p[u] * r.score[u] * r.score[u];
-        }
-        sum[0] += weight * (mean - (r.row.label < 0 ? 0 : r.score[r.row.label]));
-        sum[1] += weight / job->mix.power * (square - mean * mean);
-    }
-    return CST_OK;
-}
-
-/* Newton for the power, with steps that at most double or halve it. */
-static cst_status scale(cst_context *context, scale_job *job, double *loss) {
-    double sum[3];
-    for (int s = 0; s < STEPS_MAX; s++) {
-        CST_TRY(
-            cst_reduce_blocks(context, cst_block_count(job->view->rows), 3, scale_block, job, sum));
-        double power = job->mix.power;
-        double next = sum[1] > 0 ? power - sum[0] / sum[1] : power;
-        *loss = sum[2];
-        job->mix.power = fmin(fmax(fmin(fmax(next, power / 2), 2 * power), 0.01), 100);
-        if (fabs(job->mix.power - power) <= 1e-10 * power)
-            break;
-    }
-    return CST_OK;
-}
-
-/* Sums over rows: the loss, its slope in the logarithms of the weights and in the power [K + 1], and
- * their expected curvature [K + 1][K + 1], of which the lower half is read. */
+/* Sums over rows: the loss, its slope in the logarithms of the weights and in the power [K + 1],
+ * and their expected curvature [K + 1][K + 1], of which the lower half is read. */
 static void add_mixed(cst_topk_reader *r, double power, double weight, double *d, double *mean,
                       double *sum) {
     const cst_topk_row *row = &r->row;
@@ -185,14 +142,15 @@ static cst_status mixed_block(cst_context *context, void *user, int64_t block, d
             continue;
         cst_topk_reader_row(&r, i);
         *sum -= weight * cst_topk_mixed(&r, &job->mix, &other);
-        add_mixed(&r, job->mix.power, weight, d, d + n, sum);
+        if (job->mix.linear)
+            add_mixed(&r, job->mix.power, weight, d, d + n, sum);
     }
     return CST_OK;
 }
 
-/* Weights and power together, by Fisher's scoring from where they are. */
-static cst_status sharpen(cst_context *context, scale_job *job, double enough, double *weights,
-                          double *loss) {
+/* The power, and with `all` the weights, by Fisher's scoring from where they are. */
+static cst_status scale(cst_context *context, scale_job *job, double enough, bool all,
+                        double *weights, double *loss) {
     size_t k = (size_t)job->view->members;
     size_t n = k + 1;
     double gain = INFINITY;
@@ -208,6 +166,8 @@ static cst_status sharpen(cst_context *context, scale_job *job, double enough, d
             *loss = sum[0];
             memcpy(best, weights, k * sizeof *best);
             best[k] = job->mix.power;
+            for (size_t a = 0; a < k && !all; a++)
+                sum[1 + a] = curvature[k * n + a] = 0;
             for (size_t a = 0; a < n; a++) {
                 step[a] = -sum[1 + a];
                 curvature[a * n + a] += 0.01; /* the weights' scale says nothing */
@@ -217,7 +177,7 @@ static cst_status sharpen(cst_context *context, scale_job *job, double enough, d
             gain = 0;
             for (size_t a = 0; a < n; a++) {
                 gain -= sum[1 + a] * step[a] / 2;
-                step[a] = fmin(fmax(step[a], -1), 1);
+                step[a] = a < k ? fmin(fmax(step[a], -1), 1) : step[a];
             }
         } else {
             gain /= 2;
@@ -229,7 +189,7 @@ static cst_status sharpen(cst_context *context, scale_job *job, double enough, d
             total += best[a] * exp(step[a]);
         for (size_t a = 0; a < k; a++)
             weights[a] = best[a] * exp(step[a]) / total;
-        job->mix.power = fmin(fmax(best[k] + step[k], best[k] / 2), 2 * best[k]);
+        job->mix.power = fmin(fmax(best[k] + step[k], best[k] / 2), fmin(2 * best[k], 100));
     }
     memcpy(weights, best, k * sizeof *best);
     job->mix.power = best[k];
@@ -267,12 +227,13 @@ cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, cons
     int32_t members = view->members;
     int32_t count = 0;
     scale_job job = {view, {pool, false, 1}, rows->folds, fold};
-    double sum[3];
+    double pool_loss = 0;
     double loss = 0;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, shares, members);
     const share_job share = {&job, told};
-    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), 3, scale_block, &job, sum));
+    CST_TRY(
+        cst_reduce_blocks(context, cst_block_count(view->rows), 1, mixed_block, &job, &pool_loss));
     for (int32_t k = 0; k < members; k++)
         count += !in || in[k];
     for (int32_t k = 0; k < members; k++)
@@ -289,9 +250,9 @@ cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, cons
     }
     for (int32_t k = 0; k < members; k++) /* the power may call for what alone had no weight */
         weights[k] = !in || in[k] ? fmax(weights[k], 0.1 / count) : 0;
-    CST_TRY(sharpen(context, &job, rows->enough / 100, weights, &loss));
+    CST_TRY(scale(context, &job, rows->enough / 100, true, weights, &loss));
     *power = job.mix.power;
-    *better = loss + 1 < sum[2]; /* one number more is fitted */
+    *better = loss + 1 < pool_loss; /* one number more is fitted */
     return CST_OK;
 }
 
@@ -325,7 +286,7 @@ static cst_status fit_weights(cst_context *context, const topk_baseline *baselin
     if (*linear && baseline->scaled) {
         scale_job job = {rows->view, {weights, true, 1}, NULL, -1};
         double loss = 0;
-        CST_TRY(scale(context, &job, &loss));
+        CST_TRY(scale(context, &job, rows->enough, false, weights, &loss));
         *temperature = 1 / job.mix.power;
     }
     if (*linear)

@@ -7,7 +7,7 @@
 
 enum { ROWS = 20000, AT_ONCE = 512, FEWEST = 30 };
 /* Standard errors that chance hardly reaches. */
-static const double BETTER = 2.5;
+static const double BETTER = 2;
 
 /* Sums over rows of how far a member's logarithm of the label is above that of the label of another
  * row, and their squares. */

@@ -274,6 +274,8 @@ class Lists(PoolCase):
         for files, more, says in (([dense, lists], (), ["lists the likeliest classes"]), ([lists, dense], (), ["all members list", "or none"]),
                                   ([self.path("oof_m0.npz"), lists], ("--task", "multilabel"), ["task classification"])):  # fmt: skip
             self.fails("fit", *files, "--labels", self.path("oof_labels.npy"), "-o", self.model, "--classes", CLASSES, *more, says=says)
+        np.savetxt(self.path("x.csv"), np.column_stack([arrays["indices"], arrays["logprobs"]]), delimiter=",")
+        self.fails("fit", self.path("x.csv"), "--labels", self.path("oof_labels.npy"), "-o", self.model, "--classes", CLASSES, says=["npz", "indices"])
         self.fails("fit", self.folder, "-o", self.model, says=["number of all classes", "--classes"])
         self.fails("fit", self.folder, "-o", self.model, "--classes", CLASSES, "--missing", "allow", says=["missing predictions", "remove"])
         self.run_on("fit", self.folder, "-o", self.model, "-s", "evaluate.nested=false")

@@ -37,6 +37,7 @@ cst_status cst_topk_reader_take(cst_context *context, cst_scope *scope, const cs
     CST_TAKE(context, scope, out->score, entries);
     CST_TAKE(context, scope, out->p, entries);
     CST_TAKE(context, scope, out->share, members);
+    CST_TAKE(context, scope, out->rise, entries);
     CST_TAKE(context, scope, out->row.class, entries);
     CST_TAKE(context, scope, out->row.first, entries + 2);
     CST_TAKE(context, scope, out->row.member, entries);
@@ -123,8 +124,11 @@ static void add_probabilities(cst_topk_reader *r, const cst_topk_mix *mix) {
     double other = 0;
     for (int32_t k = 0; k < r->view->members; k++)
         r->share[k] = r->classes;
-    for (int32_t e = 0; e < row->entries; e++)
-        r->share[row->member[e]] += expm1(row->excess[e]);
+    cst_exp_f64(row->entries, row->excess, r->rise);
+    for (int32_t e = 0; e < row->entries; e++) {
+        r->rise[e] -= 1;
+        r->share[row->member[e]] += r->rise[e];
+    }
     for (int32_t k = 0; k < r->view->members; k++) {
         r->share[k] = mix->weights[k] / r->share[k];
         other += r->share[k];
@@ -132,7 +136,7 @@ static void add_probabilities(cst_topk_reader *r, const cst_topk_mix *mix) {
     for (int32_t u = 0; u < row->count; u++) {
         r->score[u] = 0;
         for (int32_t e = row->first[u]; e < row->first[u + 1]; e++)
-            r->score[u] += r->share[row->member[e]] * expm1(row->excess[e]);
+            r->score[u] += r->share[row->member[e]] * r->rise[e];
         r->score[u] = mix->power * log1p(r->score[u] / other);
     }
 }

@@ -29,6 +29,7 @@ typedef struct cst_topk_reader {
     double *score; /* [U] */
     double *p;     /* [U] */
     double *share; /* [members] */
+    double *rise;  /* [entries]: of a linear mix exp(excess) - 1 */
 } cst_topk_reader;
 
 cst_status cst_topk_reader_take(cst_context *context, cst_scope *scope, const cst_view *view,

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEPS_MAX = 30, MIXING_STEPS = 100 };
+enum { STEPS_MAX = 30, MIXING_STEPS = 100, FIRST_ROWS = 5000 };
 /* Classes below it are left out of the curvature of a mix. */
 static const double FAINT = 1e-4;
 
@@ -92,6 +92,7 @@ typedef struct scale_job {
     cst_topk_mix mix;     /* its power is where derivatives are taken */
     const int32_t *folds; /* NULL: all rows count */
     int32_t fold;         /* whose rows do not */
+    int64_t every;        /* of so many blocks one counts */
 } scale_job;
 
 /* Sums over rows: the loss, its slope in the logarithms of the weights and in the power [K + 1],
@@ -113,7 +114,7 @@ static void add_mixed(cst_topk_reader *r, double power, double weight, double *d
         for (size_t a = 0; a < k; a++)
             d[a] = r->share[a] * (of - power / other);
         for (int32_t e = row->first[u]; e < row->first[u + 1]; e++)
-            d[row->member[e]] += r->share[row->member[e]] * expm1(row->excess[e]) * of;
+            d[row->member[e]] += r->share[row->member[e]] * r->rise[e] * of;
         d[k] = r->score[u] / power;
         for (size_t a = 0; a < n; a++) {
             mean[a] += r->p[u] * d[a];
@@ -134,7 +135,7 @@ static cst_status mixed_block(cst_context *context, void *user, int64_t block, d
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, d, 2 * n);
     CST_TRY(cst_topk_reader_take(context, scope, job->view, &r));
-    CST_TRY(cst_topk_reader_block(context, &r, block));
+    CST_TRY(cst_topk_reader_block(context, &r, block * job->every));
     for (int64_t i = 0; i < r.count; i++) {
         double other = 0;
         double weight = cst_view_weight(job->view, r.first + i);
@@ -153,14 +154,14 @@ static cst_status scale(cst_context *context, scale_job *job, double enough, boo
                         double *weights, double *loss) {
     size_t k = (size_t)job->view->members;
     size_t n = k + 1;
+    int64_t blocks = (cst_block_count(job->view->rows) + job->every - 1) / job->every;
     double gain = INFINITY;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, sum, 1 + n + n * n);
     CST_NEW(context, scope, double, best, n); /* so far, and the step from there */
     CST_NEW(context, scope, double, step, n);
     for (int s = 0; s < STEPS_MAX && gain > enough; s++) {
-        CST_TRY(cst_reduce_blocks(context, cst_block_count(job->view->rows), 1 + n + n * n,
-                                  mixed_block, job, sum));
+        CST_TRY(cst_reduce_blocks(context, blocks, 1 + n + n * n, mixed_block, job, sum));
         if (s == 0 || sum[0] < *loss) {
             double *curvature = sum + 1 + n;
             *loss = sum[0];
@@ -226,7 +227,7 @@ cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, cons
     const cst_view *view = rows->view;
     int32_t members = view->members;
     int32_t count = 0;
-    scale_job job = {view, {pool, false, 1}, rows->folds, fold};
+    scale_job job = {view, {pool, false, 1}, rows->folds, fold, 1};
     double pool_loss = 0;
     double loss = 0;
     CST_SCOPE(scope);
@@ -250,7 +251,9 @@ cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, cons
     }
     for (int32_t k = 0; k < members; k++) /* the power may call for what alone had no weight */
         weights[k] = !in || in[k] ? fmax(weights[k], 0.1 / count) : 0;
-    CST_TRY(scale(context, &job, rows->enough / 100, true, weights, &loss));
+    job.every = 1 + view->rows / FIRST_ROWS; /* near enough for a step or two on all */
+    for (int s = job.every > 1; s >= 0; s--, job.every = 1)
+        CST_TRY(scale(context, &job, rows->enough, true, weights, &loss));
     *power = job.mix.power;
     *better = loss + 1 < pool_loss; /* one number more is fitted */
     return CST_OK;
@@ -284,7 +287,7 @@ static cst_status fit_weights(cst_context *context, const topk_baseline *baselin
         in[best] = true;
     }
     if (*linear && baseline->scaled) {
-        scale_job job = {rows->view, {weights, true, 1}, NULL, -1};
+        scale_job job = {rows->view, {weights, true, 1}, NULL, -1, 1};
         double loss = 0;
         CST_TRY(scale(context, &job, rows->enough, false, weights, &loss));
         *temperature = 1 / job.mix.power;

@@ -251,9 +251,10 @@ cst_status cst_topk_linear(cst_context *context, const cst_topk_rows *rows, cons
     }
     for (int32_t k = 0; k < members; k++) /* the power may call for what alone had no weight */
         weights[k] = !in || in[k] ? fmax(weights[k], 0.1 / count) : 0;
+    double enough = fmax(rows->enough, 1e-6 * (double)view->rows);
     job.every = 1 + view->rows / FIRST_ROWS; /* near enough for a step or two on all */
     for (int s = job.every > 1; s >= 0; s--, job.every = 1)
-        CST_TRY(scale(context, &job, rows->enough, true, weights, &loss));
+        CST_TRY(scale(context, &job, enough, true, weights, &loss));
     *power = job.mix.power;
     *better = loss + 1 < pool_loss; /* one number more is fitted */
     return CST_OK;

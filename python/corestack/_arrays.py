@@ -337,6 +337,8 @@ def are_lists(preds: Any) -> bool:
     lists = [isinstance(one, tuple) and len(one) in (2, 3) for one in of]
     if any(lists) and not all(lists) and all(lists[i] or hasattr(one, "shape") for i, one in enumerate(of)):
         raise ArgumentError("predictions: all members must be (indices, logprobs) or (indices, logprobs, rest), or none")
+    if not all(lists) and any(isinstance(one, (list, tuple)) and len(one) and getattr(one[0], "ndim", 0) == 2 for one in of):
+        raise ArgumentError("predictions: a member that lists its likeliest classes is a tuple of two or three arrays, (indices, logprobs) or (indices, logprobs, rest)")
     return len(of) > 0 and all(lists)
 
 
@@ -361,6 +363,10 @@ def _lists(preds: Any) -> Any:
     of = dict(preds) if isinstance(preds, Mapping) else dict(zip(default_names(len(preds)), preds))
     width = max(np.shape(one[0])[-1] if np.ndim(one[0]) else 1 for one in of.values())
     made = {str(name): joined(str(name), *one) for name, one in of.items()}
+    first = next(iter(made))
+    for name, one in made.items():
+        if len(one) != len(made[first]):
+            raise MismatchError(f"{name}: has {len(one)} rows, but {first} has {len(made[first])}")
     return made if isinstance(preds, Mapping) else list(made.values())
 
 

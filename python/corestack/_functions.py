@@ -254,6 +254,9 @@ def top_k(probabilities: Matrix, k: int) -> tuple[npt.NDArray[np.int32], npt.NDA
     """Cut probabilities (rows, classes) to the k largest of each row: (indices, logprobs, rest), as :func:`fit` takes them for
     members with huge numbers of classes (docs/topk.md)."""
     p = _arrays.distribution(probabilities)
+    wrong = np.argwhere(~((p >= 0) & (p <= 1.001)))
+    if len(wrong):
+        raise InputError(f"probabilities: row {wrong[0][0]} has {p[tuple(wrong[0])]}; probabilities are 0 to 1 (of logits take a softmax first)")
     k = min(_values.integer(k, "k", least=1), p.shape[1])
     chosen = np.argpartition(-p, k - 1, axis=1)[:, :k]
     values = np.take_along_axis(p, chosen, axis=1)

@@ -59,6 +59,9 @@ class Lists(unittest.TestCase):
             ("indices", lambda: corestack.fit(self.dense, self.y, task="topk", classes=30)),
             ("indices integers", lambda: corestack.fit({"a": (self.dense["a"], self.dense["a"])}, self.y, classes=30)),
             ("class 35 is not one of 0 to 29", lambda: corestack.fit({"a": (self.lists["a"][0] + 30, *self.lists["a"][1:])}, self.y, classes=30)),
+            ("a tuple of two or three arrays", lambda: corestack.fit({"a": (*self.lists["a"], 0)}, self.y, classes=30)),
+            ("b: has 100 rows, but a has 200", lambda: corestack.fit({"a": self.lists["a"], "b": tuple(x[:100] for x in self.lists["b"])}, self.y, classes=30)),
+            ("row 0 has nan", lambda: corestack.top_k(self.dense["a"] * np.nan, 5)),
             ("predict_proba is for classification", lambda: corestack.fit(self.lists, self.y, classes=30).predict_proba(self.lists)),
         ):
             with self.assertRaises(corestack.Error) as caught:

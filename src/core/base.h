@@ -20,6 +20,9 @@ static inline bool cst_task_has_outputs(cst_task task) {
     return task == CST_TASK_REGRESSION || task == CST_TASK_MULTILABEL;
 }
 
+/* Its name in messages, with what it is where the name does not say it. */
+const char *cst_task_text(cst_task task);
+
 /* ---- errors and notices ---- */
 
 /* Records a message and returns `code`, so that `return cst_fail(...)` and `status = cst_fail(...)`

@@ -31,3 +31,7 @@ const char *cst_task_name(cst_task task) {
                                         "detection",      "multilabel", "topk"};
     return (unsigned)task < sizeof names / sizeof names[0] ? names[task] : NULL;
 }
+
+const char *cst_task_text(cst_task task) {
+    return task == CST_TASK_TOPK ? "topk (lists of the likeliest classes)" : cst_task_name(task);
+}

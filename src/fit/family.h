@@ -90,6 +90,11 @@ cst_status cst_inspect_family(cst_context *context, const cst_family *family, cs
 /* Finds what is wrong with the data, unless hints or options say otherwise, and puts it. */
 cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_report *report);
 
+/* What an inspection shows of the facts' members (their `loss` by its key), findings, and members
+ * alike by a view of rows. */
+cst_status cst_inspect_members(cst_context *context, cst_fit_job *job, const char *loss,
+                               const cst_view *rows, cst_report *report);
+
 /* With more members than that, stages of a classification are for those that lead. */
 enum { CST_MANY_MEMBERS = 256 };
 

@@ -31,7 +31,8 @@ static cst_status check_cascade(cst_context *context, const cst_fit_job *job) {
         return CST_OK;
     if (cst_pool_task(job->pool) != CST_TASK_CLASSIFICATION || job->hints)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "--cascade (option cascade) is for classification: remove it");
+                        "--cascade (option cascade) is for classification with the probabilities "
+                        "of all classes: remove it");
     if (job->settings.folds.kind != 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "--cascade (option cascade) is not supported with folds.kind=time: remove "
@@ -55,7 +56,7 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     if (*job->settings.metric && !job->hints && !own)
         CST_TRY(cst_metric_parse(context, scope, task, job->settings.metric, &job->facts.metric));
     if (own)
-        CST_TRY(cst_training_no_time(context, job->facts.options, cst_task_name(task)));
+        CST_TRY(cst_training_no_time(context, job->facts.options, cst_task_text(task)));
     CST_OWN(context, scope, cst_training, source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);
@@ -123,6 +124,20 @@ cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_repo
                                   &job->findings));
     cst_findings_put(report, job->pool, given ? job->hints->findings : &job->findings, true);
     return CST_OK;
+}
+
+cst_status cst_inspect_members(cst_context *context, cst_fit_job *job, const char *loss,
+                               const cst_view *rows, cst_report *report) {
+    cst_stages *stages = &job->stages;
+    cst_document_losses(report, job->pool, loss, job->facts.members, NULL);
+    CST_TRY(cst_inspect_findings(context, job, report));
+    CST_OWN(context, job->scope, cst_stages, stages);
+    CST_TRY(cst_stages_alloc(context, rows->members, stages));
+    CST_TRY(cst_pearson(context, rows, stages->pearson));
+    CST_TRY(cst_stage(context, "redundancy"));
+    CST_TRY(cst_cka(context, rows, &job->settings.cka, &stages->cka));
+    return cst_document_similarity(context, report, job->pool, &job->settings, &stages->cka,
+                                   stages->pearson);
 }
 
 static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report **out) {

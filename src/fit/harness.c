@@ -127,7 +127,7 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "a comparison of a %s pool does not provide the predictions of the "
                         "methods; fit, then predict",
-                        cst_task_name(ops->task));
+                        cst_task_text(ops->task));
     CST_TRY(cst_evaluation_begin(context, out, NULL));
     CST_TRY(check_data(context, out));
     CST_TRY(cst_evaluation_similarities(context, out));

@@ -4,6 +4,7 @@
 #include "data/pool/pool.h"
 #include "fit/family.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The paper's own have stages that these tasks do not have. */
@@ -133,6 +134,35 @@ cst_status cst_mix_subset(cst_context *context, const cst_evaluation *e, cst_eva
 
 cst_status cst_mix_member(cst_context *context, cst_evaluation *e, const int32_t *member) {
     return open_rows(context, e, member, 1, &cst_mix_state_of(e)->counted);
+}
+
+/* ---- greedy ---- */
+
+enum { GREEDY_ROUNDS = 25 };
+
+cst_status cst_mix_greedy_weights(cst_context *context, const cst_view *view, const void *of,
+                                  cst_block_fn block, double *weights) {
+    int32_t picked[GREEDY_ROUNDS];
+    int32_t kept = 0;
+    double least = INFINITY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, counts, view->members);
+    CST_NEW(context, scope, double, sum, view->members);
+    for (int32_t r = 0; r < GREEDY_ROUNDS; r++) {
+        cst_mix_greedy job = {view, of, counts, r};
+        int32_t best = 0;
+        CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
+                                  block, &job, sum));
+        for (int32_t k = 1; k < view->members; k++)
+            best = sum[k] < sum[best] ? k : best;
+        counts[best]++;
+        picked[r] = best;
+        kept = sum[best] < least ? r + 1 : kept;
+        least = fmin(least, sum[best]);
+    }
+    for (int32_t r = 0; r < kept; r++)
+        weights[picked[r]] += 1 / (double)kept;
+    return CST_OK;
 }
 
 /* ---- one run ---- */

@@ -48,6 +48,19 @@ struct cst_mix_task {
     cst_status (*score)(cst_context *context, const cst_evaluation *e, cst_entry *entry);
 };
 
+/* Greedy selection with replacement: what a block of rows is asked in each round. */
+typedef struct cst_mix_greedy {
+    const cst_view *view;
+    const void *of;  /* the task's own */
+    int32_t *counts; /* [members]: how often each was taken, */
+    int32_t taken;   /* and all of them */
+} cst_mix_greedy;
+
+/* Weights [members] up to the round of the least loss. block (user: cst_mix_greedy): sum [members],
+ * the loss of the mean with each member taken once more. */
+cst_status cst_mix_greedy_weights(cst_context *context, const cst_view *view, const void *of,
+                                  cst_block_fn block, double *weights);
+
 static inline cst_mix_state *cst_mix_state_of(const cst_evaluation *e) {
     return e->data;
 }

@@ -27,7 +27,7 @@ static cst_status check(cst_context *context, const cst_evaluation *e, const cst
     if (model->task != e->ops->task)
         return cst_fail(context, CST_ERROR_INPUT,
                         "'%s' is a model of %s, but the task of the pool is %s", name,
-                        cst_task_name(model->task), cst_task_name(e->ops->task));
+                        cst_task_text(model->task), cst_task_text(e->ops->task));
     if (e->nested)
         return cst_fail(context, CST_ERROR_INPUT,
                         "'%s' is a fitted model, and the rows of split '%s' are scored by fits "

@@ -248,7 +248,7 @@ static cst_status check_sweep(cst_context *context, const sweep *s) {
         (boxes && s->ops->task != CST_TASK_DETECTION))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%.60s is an option for %s; it changes nothing in a %s pool", s->sweep->key,
-                        maps ? "segmentation" : "detection", cst_task_name(s->ops->task));
+                        maps ? "segmentation" : "detection", cst_task_text(s->ops->task));
     for (size_t i = 0; i < sizeof NOT_SWEPT / sizeof NOT_SWEPT[0]; i++)
         if (strcmp(s->sweep->key, NOT_SWEPT[i]) == 0)
             return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -298,9 +298,8 @@ cst_status cst_training_find(cst_context *context, const cst_pool *pool, const c
                              cst_findings *findings) {
     const cst_check_source check = check_of(pool, split, source, hints);
     tell_dates(context, pool, split, source, hints);
-    if (cst_pool_task(pool) == CST_TASK_TOPK) /* they are of whole rows */
-        return CST_OK;
-    return cst_check_run(context, &check, findings);
+    return cst_pool_task(pool) == CST_TASK_TOPK ? cst_check_lists(context, &check, findings)
+                                                : cst_check_run(context, &check, findings);
 }
 
 cst_status cst_training_check(cst_context *context, const cst_pool *pool, const char *split,

@@ -10,7 +10,7 @@ cst_status cst_labels_check(cst_context *context, const cst_model *model) {
     if (model->task != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "label shift is for classification, but the model's task is %s",
-                        cst_task_name(model->task));
+                        cst_task_text(model->task));
     if (model->adapted)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "label shift is not supported for adapted models: what the model stores "

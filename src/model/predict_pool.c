@@ -16,7 +16,7 @@ static cst_status check_classes(cst_context *context, const cst_model *model,
     if ((values || cst_task_has_outputs(cst_pool_task(pool))) && model->task != cst_pool_task(pool))
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "the model was fitted for %s, but the task of the pool is %s",
-                        cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
+                        cst_task_text(model->task), cst_task_text(cst_pool_task(pool)));
     if (cst_pool_classes(pool) != model->classes)
         return cst_fail(context, CST_ERROR_MISMATCH, "the model has %d %s, but the pool has %d",
                         (int)model->classes, values ? "outputs" : "classes",

@@ -298,7 +298,7 @@ cst_status cst_model_decide(cst_context *context, const cst_model *model,
     if (model->task != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "cst_model_decide is for classification, and the model is of %s",
-                        cst_task_name(model->task));
+                        cst_task_text(model->task));
     CST_FITS(context, rows, model->classes, sizeof *probabilities);
     cst_decision_apply(model->decision, probabilities, rows, model->classes, out);
     return CST_OK;

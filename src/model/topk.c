@@ -124,8 +124,9 @@ static void make_above(cst_topk_reader *r) {
     const cst_topk_row *row = &r->row;
     for (int32_t k = 0; k < r->view->members; k++)
         r->norm[k] = r->classes;
+    cst_exp_f64(row->entries, row->excess, r->above);
     for (int32_t e = 0; e < row->entries; e++) {
-        r->above[e] = expm1(row->excess[e]);
+        r->above[e] -= 1;
         r->norm[row->member[e]] += r->above[e];
     }
     r->has_above = true;
@@ -331,7 +332,7 @@ static cst_status predict(cst_context *context, const cst_model *model, cst_pool
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "lists of the likeliest classes are predicted by a model of such members "
                         "from such members; the model is of %s, the pool of %s",
-                        cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
+                        cst_task_text(model->task), cst_task_text(cst_pool_task(pool)));
     CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
     int64_t most = (int64_t)listed_by(&view) * (top > 0 ? view.members : 1);
     most = top > 0 && top < most ? top : most;

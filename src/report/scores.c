@@ -104,6 +104,7 @@ static const cst_score_spec TOPK[] = {
     {"top5", "top-5 %", 2, 100, true, true, true, false, true, false},
     {"ece", "ECE", 4, 1, false, true, true, false, true, false},
     {"brier", "Brier", 4, 1, false, true, true, false, false, false},
+    {"bits_per_byte", "bits/byte", 4, 1, false, true, true, true, true, false},
 };
 
 #define LIST(list)                                                                                 \

@@ -71,7 +71,8 @@ void cst_table_add_scores(cst_table *table, cst_column_kind value, cst_column_ki
         bool room = spread || scores[s].interval_in_table;
         bool summarised = scores[s].in_summary || has_error(table->rows, NULL, &scores[s]);
         bool spare = s > 0 && !cst_json_is(table->root, "ranked_by", scores[s].key);
-        if (spread ? summarised : scores[s].in_table)
+        bool shown = scores[s].in_table && cst_json_has_column(table->rows, scores[s].key);
+        if (spread ? summarised : shown)
             add_score(table, &scores[s], value, room ? interval : CST_COLUMN_NUMBER, align, spare);
     }
 }

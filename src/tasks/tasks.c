@@ -32,7 +32,7 @@ static cst_status check_task(cst_context *context, const cst_model *model, const
     return cst_fail(
         context, CST_ERROR_INPUT,
         "the model was fitted for %s, but the task of the pool is %s; the tasks must match",
-        cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
+        cst_task_text(cst_model_task(model)), cst_task_text(cst_pool_task(pool)));
 }
 
 /* What only a classification takes; beyond: options of clean splits and the like are given. */
@@ -44,7 +44,7 @@ static cst_status check_rows(cst_context *context, const cst_pool *pool, const c
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "out-of-distribution and clean splits, reference errors and training "
                         "counts are supported for classification only; the pool's task is %s",
-                        cst_task_name(cst_pool_task(pool)));
+                        cst_task_text(cst_pool_task(pool)));
     if (split && strchr(split, ',') && !cst_pool_has_split(pool, split))
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "splits '%.100s': several splits at once are supported for classification "
@@ -62,7 +62,7 @@ static cst_status check_labels(cst_context *context, const cst_pool *pool,
     return cst_fail(context, CST_ERROR_UNSUPPORTED,
                     "noise=human: wrong labels are looked for in classification only, and the "
                     "pool's task is %s; remove the option",
-                    cst_task_name(cst_pool_task(pool)));
+                    cst_task_text(cst_pool_task(pool)));
 }
 
 static cst_status finish(cst_context *context, cst_status status, cst_report **report) {
@@ -219,7 +219,7 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "cst_evaluate_member is not supported for %s pools; score the member's "
                         "file with cst_evaluate_detections",
-                        cst_task_name(ops->task));
+                        cst_task_text(ops->task));
     return cst_why(context, cst_run_alone(context, ops, pool, split, NULL, metric, resamples, seed,
                                           ops->member, &member, report));
 }
@@ -277,7 +277,7 @@ cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *p
     CST_TRY(check_task(context, model, pool));
     if (!ops_of(pool)->profile)
         return cst_fail(context, CST_ERROR_UNSUPPORTED, "the predictions of %s are not profiled",
-                        cst_task_name(cst_pool_task(pool)));
+                        cst_task_text(cst_pool_task(pool)));
     return finish(context, cst_run_profile(context, ops_of(pool), model, pool, &o, report), report);
 }
 
@@ -358,7 +358,7 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool,
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the stages of an ablation are not those of a %s fit; use compare for "
                         "methods, or sweep for settings",
-                        cst_task_name(task));
+                        cst_task_text(task));
     return finish(context, cst_run_ablate(context, ops_of(pool), pool, &o, report), report);
 }
 

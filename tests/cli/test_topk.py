@@ -1,5 +1,6 @@
 """Lists of the likeliest classes through the tool, against dense computations in NumPy: files, the pool, scores, predictions."""
 
+import json
 import os
 import unittest
 
@@ -159,10 +160,9 @@ class Lists(PoolCase):
             nested[~inside] = softmax(np.einsum("k,knc->nc", w, self.x["oof"][:, ~inside]))
         found, = self.run_on("compare", self.folder, "-m", "log-linear", "-r", 0, "--json").json()["rows"]
         self.same(found, nested, self.y["oof"])
-        kept = [NAMES.index(name) for name in fit["kept"]]
-        x = self.x["test"][kept]
-        w = pool_fit(self.x["oof"][kept], self.y["oof"])
-        dense = np.log(softmax(np.einsum("k,knc->nc", w, x)))
+        self.run_on("fit", self.folder, "-o", self.model, "--method", "log-linear", "-s", "evaluate.nested=false")
+        w = pool_fit(self.x["oof"], self.y["oof"])
+        dense = np.log(softmax(np.einsum("k,knc->nc", w, self.x["test"])))
         out = self.predicted()
         self.assertEqual(out["indices"].shape, (ROWS, max(SIZES)))
         self.assertEqual([out[key].dtype for key in ("indices", "logprobs", "rest")], [np.int32, np.float32, np.float32])
@@ -176,6 +176,21 @@ class Lists(PoolCase):
         # what is predicted is a member's file itself
         alone = self.works("evaluate", self.path("out.npz"), "--labels", self.path("test_labels.npy"), "--classes", CLASSES, "--json")
         self.assertLess(abs(alone.json()["top1"] - scores(np.exp(dense), self.y["test"])["top1"]), 1e-9)
+
+    def test_a_linear_mix_and_its_temperature_are_fitted_together(self):
+        def mixed(at, split):
+            logs = at[-1] * np.log(np.einsum("k,knc->nc", softmax(at[:-1]), softmax(self.x[split][kept])))
+            return np.log(softmax(logs))[np.arange(ROWS), self.y[split]]
+
+        fit = self.run_on("fit", self.folder, "-o", self.model, "-s", "evaluate.nested=false", "--json").json()
+        kept = [NAMES.index(name) for name in fit["kept"]]
+        power = 1 / float(self.works("show", self.model, "--json").json()["calibration"]["detail"].split("=")[1])
+        ours = np.append(np.log(list(fit["weights"].values())), power)
+        best = minimize(lambda at: -mixed(at, "oof").sum(), np.append(np.zeros(len(kept)), 1.0), method="BFGS")
+        self.assertEqual(fit["learners"][0]["name"], "linear")
+        self.assertLess(-mixed(ours, "oof").sum(), best.fun + 2e-3)
+        nll = self.works("evaluate", self.model, self.folder, "--split", "test", "--json").json()["nll"]
+        self.assertLess(abs(nll + mixed(ours, "test").mean()), 1e-4)
 
     def test_lists_of_all_or_some_classes_are_dense_pools(self):
         rng = np.random.default_rng(5)
@@ -255,11 +270,44 @@ class Lists(PoolCase):
         broken(["row 0", "sum to 2.97", "more than 1"], logprobs=arrays["logprobs"] * 0 - 0.01)
         broken(["shape (149, 3)", "(150, 3)"], logprobs=arrays["logprobs"][1:])
         np.savez(self.path("oof_m1.npz"), **arrays)
+        lists, dense = self.path("oof_m1.npz"), self.save("dense.npy", softmax(self.x["oof"][0])) or self.path("dense.npy")
+        for files, more, says in (([dense, lists], (), ["lists the likeliest classes"]), ([lists, dense], (), ["all members list", "or none"]),
+                                  ([self.path("oof_m0.npz"), lists], ("--task", "multilabel"), ["task classification"])):  # fmt: skip
+            self.fails("fit", *files, "--labels", self.path("oof_labels.npy"), "-o", self.model, "--classes", CLASSES, *more, says=says)
+        np.savetxt(self.path("x.csv"), np.column_stack([arrays["indices"], arrays["logprobs"]]), delimiter=",")
+        self.fails("fit", self.path("x.csv"), "--labels", self.path("oof_labels.npy"), "-o", self.model, "--classes", CLASSES, says=["npz", "indices"])
         self.fails("fit", self.folder, "-o", self.model, says=["number of all classes", "--classes"])
         self.fails("fit", self.folder, "-o", self.model, "--classes", CLASSES, "--missing", "allow", says=["missing predictions", "remove"])
         self.run_on("fit", self.folder, "-o", self.model, "-s", "evaluate.nested=false")
         for command, says in ((("export", self.model, "--format", "onnx", "-o", self.path("x.onnx")), "topk"), (("monitor", self.model, self.folder), "topk")):
             self.fails(*command, says=[says])
+
+    def test_what_is_found(self):
+        arrays = dict(np.load(self.path("oof_m2.npz")))
+        other = np.random.default_rng(1).permutation(ROWS)
+        np.savez(self.path("oof_m1.npz"), **{key: value[other] for key, value in arrays.items()})
+        np.savez(self.path("oof_m2.npz"), **{**arrays, "indices": np.full_like(arrays["indices"], -1)})
+        for command in (("fit", self.folder, "-o", self.model, "-s", "evaluate.nested=false"), ("inspect", self.folder)):
+            found = self.run_on(*command, "--json").json()["findings"]
+            self.assertEqual([(f["kind"], f["members"]) for f in found], [("constant", ["m2"]), ("chance", ["m1"])])
+        np.save(self.path("oof_labels.npy"), self.y["oof"][other[other]])
+        found = self.run_on("inspect", self.folder, "--json").json()["findings"]
+        self.assertIn("no member is better than chance", found[1]["text"])
+        for name in NAMES:
+            np.savez(self.path(f"oof_{name}.npz"), **{**arrays, "indices": np.full_like(arrays["indices"], -1)})
+        self.fails("fit", self.folder, "-o", self.model, "--classes", CLASSES, says=["'m0'", "no class in any row", "nothing to fit"])
+
+    def test_bits_per_byte(self):
+        manifest = {"corestack_pool": 1, "task": "classification", "classes": CLASSES,
+                    "splits": {"oof": {"labels": "oof_labels.npy"}, "test": {"labels": "test_labels.npy", "bytes": 700}},
+                    "models": [{"name": name, "predictions": {s: f"{s}_{name}.npz" for s in self.y}} for name in NAMES]}  # fmt: skip
+        with open(self.path("pool.json"), "w") as file:
+            json.dump(manifest, file)
+        rows = {split: self.works("compare", self.folder, "-m", "average", "--split", split, "-r", 20, "--json").json()["rows"][0] for split in self.y}
+        self.assertIsNone(rows["oof"]["bits_per_byte"])
+        row, scale = rows["test"], ROWS / np.log(2) / 700
+        for bits, nats in zip([row["bits_per_byte"], *row["bits_per_byte_ci"]], [row["nll"], *row["nll_ci"]]):
+            self.assertAlmostEqual(bits, nats * scale, places=9)
 
     def test_groups_are_drawn_together(self):
         y = self.y["oof"]

@@ -174,7 +174,7 @@ def run(a: Namespace) -> None:
             rows, stem = documents.rows, _files.file_name(split)
             _files.write_npy(a.pool / f"{stem}.labels.npy", documents.tokens[rows].astype(np.int32))
             _files.write_npy(a.pool / f"{stem}.groups.npy", documents.number[rows])
-            entries[split] = {"labels": f"{stem}.labels.npy", "groups": f"{stem}.groups.npy"}
+            entries[split] = {"labels": f"{stem}.labels.npy", "groups": f"{stem}.groups.npy", **({"bytes": documents.size} if documents.size else {})}
         for member in chosen:
             built: list[Any] = []
 

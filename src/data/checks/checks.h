@@ -67,6 +67,9 @@ typedef struct cst_check_source {
 /* Checks up to 20,000 evenly spread rows. Free the findings also after a failure. */
 cst_status cst_check_run(cst_context *context, const cst_check_source *source,
                          cst_findings *findings);
+/* Of members that list their likeliest classes, instead. */
+cst_status cst_check_lists(cst_context *context, const cst_check_source *source,
+                           cst_findings *findings);
 /* Checks labelled rows that are only scored: notices. Labels that are no class are unknown. */
 cst_status cst_check_scored(cst_context *context, const cst_check_source *source);
 /* Tells findings as those notices. split: "oof", NULL: not named. */

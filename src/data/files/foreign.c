@@ -14,7 +14,10 @@ static const char PICKLE[] = "a pickle runs code when it is loaded, so it is nev
 static const char TORCH[] = "write the tensor with numpy.save('out.npy', tensor.cpu().numpy()) or "
                             "as safetensors";
 static const char HDF[] = "write the data set with numpy.save('out.npy', file['NAME'][:])";
-static const char JSON[] = "write csv or npy (numpy.save('out.npy', numpy.array(json.load(file))))";
+static const char JSON[] =
+    "write csv or npy (numpy.save('out.npy', numpy.array(json.load(file)))), "
+    "or, of log-probabilities of the likeliest classes, an npz of indices "
+    "and logprobs";
 static const char R[] = "write csv in R: write.csv(readRDS(FILE), 'out.csv', row.names=FALSE)";
 
 /* Name, endings and first bytes of a format, and advice. */

@@ -324,8 +324,12 @@ static cst_status choose(cst_context *context, const char *path, const directory
         return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive has no members", path);
     if (!name && d->names->count > 1)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: has %" PRId64 " arrays (%s); choose one with FILE.npz#NAME", path,
-                        d->names->count, list_names(d->names, list, sizeof list));
+                        "%s: has %" PRId64 " arrays (%s); choose one with FILE.npz#NAME%s", path,
+                        d->names->count, list_names(d->names, list, sizeof list),
+                        cst_id_index_find(d->index, "logprobs") < 0
+                            ? ""
+                            : ", or, if it lists the likeliest classes, give such files only, for "
+                              "task classification");
     if (name && ends_npy(name, strlen(name))) {
         char *stem = cst_format(context, "%.*s", (int)strlen(name) - 4, name);
         if (!stem)

@@ -139,6 +139,11 @@ static cst_status width_hint(cst_context *context, const cst_pool *pool,
                            "; there is no column of class '%s': add it, with probability 0 where "
                            "the member does not know the class",
                            cst_quote(quoted, class_text(pool, lacking, number)));
+    if (!*out && !state->first_path && width < pool->classes &&
+        pool->task == CST_TASK_CLASSIFICATION)
+        (void)cst_snprintf(out, HINT_CHARS,
+                           "; members that list only their likeliest classes are npz or "
+                           "safetensors files of \"indices\" and \"logprobs\"");
     return CST_OK;
 }
 

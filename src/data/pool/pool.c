@@ -497,9 +497,12 @@ static bool any_absent(const cst_pool *pool, const cst_pool_split *state) {
 /* A view of all rows, those of every condition one after another. */
 static cst_view whole_view(const cst_pool *pool, const char *split, const cst_pool_split *state) {
     const cst_beside *beside = &state->beside;
-    return (cst_view){.rows = cst_pool_all_rows(pool, find_split(pool, split)),
+    int32_t index = find_split(pool, split);
+    int64_t rows = cst_pool_all_rows(pool, index);
+    return (cst_view){.rows = rows,
                       .classes = cst_pool_width(pool),
                       .listed_of = pool->listed > 0 ? pool->classes : 0,
+                      .bytes = pool->manifest->splits[index].bytes / (double)rows,
                       .labels =
                           cst_pool_conditions(pool, split) > 0 ? state->repeated : beside->labels,
                       .binary = pool->task == CST_TASK_MULTILABEL,

@@ -117,33 +117,36 @@ cst_status cst_topk_settle(cst_context *context, cst_pool *pool) {
 
 cst_status cst_topk_find(cst_context *context, cst_pool *pool) {
     cst_manifest *m = pool->manifest;
+    bool may = pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_TOPK;
+    bool dense = pool->task == CST_TASK_MULTILABEL; /* or else the first file is no list */
     char *first = NULL;
-    bool first_listed = false;
-    if (pool->task != CST_TASK_CLASSIFICATION && pool->task != CST_TASK_TOPK)
-        return CST_OK;
-    for (int32_t k = 0; k < m->member_count; k++)
+    for (int32_t k = 0; (may || dense) && k < m->member_count; k++)
         for (int32_t s = 0; s < m->split_count; s++) {
             char **path = &m->members[k].paths[s];
-            bool listed = false;
+            bool listed = *path && find_indices(*path) != NULL;
             if (!*path)
                 continue;
-            CST_TRY(look(context, pool, path, &listed));
-            if (!first && !listed && pool->task == CST_TASK_CLASSIFICATION)
-                return CST_OK;
-            first_listed = first ? first_listed : listed;
-            first = first ? first : *path;
-            if (!listed)
+            if (!dense)
+                CST_TRY(look(context, pool, path, &listed));
+            dense = dense || (!first && !listed && pool->task == CST_TASK_CLASSIFICATION);
+            if (dense ? listed : !listed)
                 return cst_fail(context, CST_ERROR_INPUT,
-                                "%s: holds no arrays \"indices\" and \"logprobs\"%s%s; all members "
-                                "must list their likeliest classes, or none",
-                                *path, first_listed ? ", unlike " : "", first_listed ? first : "");
+                                "%s: holds %s%s%s; in a pool of task classification all members "
+                                "list their likeliest classes, or none",
+                                *path,
+                                dense ? "lists of the likeliest classes"
+                                      : "no arrays \"indices\" and \"logprobs\"",
+                                first ? ", unlike " : "", first ? first : "");
+            first = first ? first : *path;
+            if (dense)
+                continue;
             if (m->splits[s].condition_count > 0)
                 return cst_fail(context, CST_ERROR_UNSUPPORTED,
                                 "%s: split '%s' has conditions, which lists of classes cannot have",
                                 m->path, m->splits[s].name);
             CST_TRY(measure(context, pool, *path));
         }
-    return first ? cst_topk_settle(context, pool) : CST_OK;
+    return first && !dense ? cst_topk_settle(context, pool) : CST_OK;
 }
 
 /* ---- arrays ---- */

@@ -38,6 +38,7 @@ typedef struct cst_view {
     const int32_t *labels;    /* [all rows of the split], 0..C-1; NULL where there are none */
     int32_t listed_of;        /* top-k: how many classes there are, of which a row of data lists
                                  C / 2 (data/pool/topk.h); else 0 */
+    double bytes;             /* of text for each of its rows, on average; else not above 0 */
     bool binary;              /* the targets are 0 and 1, and NaN where not known: multilabel */
     const double *targets;    /* regression: [all rows of the split][C]; NULL elsewhere, and where
                                  there are none */

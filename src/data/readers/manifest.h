@@ -43,7 +43,8 @@ typedef struct cst_manifest_split {
     char *domain;      /* what the inputs are (sketches, another hospital), or NULL */
     cst_manifest_condition *conditions;
     int32_t condition_count;
-    bool ood; /* out-of-distribution inputs: no labels */
+    double bytes; /* of the text that the rows are the tokens of; NaN if not given */
+    bool ood;     /* out-of-distribution inputs: no labels */
 } cst_manifest_split;
 
 /* Kinds of ensemble a member may be part of, by name; NULL-terminated. Order as cst_ensemble_kind.

@@ -55,6 +55,7 @@ static const struct {
     {CST_MANIFEST_SPLIT, CLASSES, "domains"},
     {CST_MANIFEST_SPLIT, ROWS, "weights"},
     {CST_MANIFEST_SPLIT, ROWS, "order"},
+    {CST_MANIFEST_SPLIT, CLASSES, "bytes"},
     {CST_MANIFEST_CONDITION, ALL, "shift"},
     {CST_MANIFEST_CONDITION, ALL, "kind"},
     {CST_MANIFEST_CONDITION, ALL, "severity"},

@@ -123,6 +123,7 @@ static cst_status read_split(const cst_manifest_reader *r, const char *name, con
                         r->path, place);
     CST_TRY(cst_manifest_read_text(r, place, object, "clean", &split->clean));
     CST_TRY(cst_manifest_read_text(r, place, object, "domain", &split->domain));
+    CST_TRY(cst_manifest_read_number(r, place, object, "bytes", &split->bytes));
     return read_conditions(r, place, json_object_get(object, "conditions"), split);
 }
 

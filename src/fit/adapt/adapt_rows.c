@@ -12,7 +12,7 @@ static cst_status check(cst_context *context, const cst_model *model, const cst_
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "adaptation is for classification only: the model's task is %s, the pool's "
                         "task is %s",
-                        cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
+                        cst_task_text(model->task), cst_task_text(cst_pool_task(pool)));
     if (model->adapted)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model was adapted to %lld rows before; adapt the model that it was "

@@ -39,7 +39,7 @@ void cst_monitor_free(cst_context *context, cst_monitor *monitor) {
 static cst_status check_model(cst_context *context, const cst_model *model) {
     if (model->task != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED, "a monitor is not supported for %s",
-                        cst_task_name(model->task));
+                        cst_task_text(model->task));
     if (model->adapted)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "a monitor is not supported for an adapted model, which is not compared "
@@ -352,7 +352,7 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
     if (cst_pool_task(pool) != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "the model was fitted for classification, but the task of the pool is %s",
-                        cst_task_name(cst_pool_task(pool)));
+                        cst_task_text(cst_pool_task(pool)));
     cst_status status = cst_model_view(context, scope, monitor->model, pool, split, &view);
     CST_THEN(cst_model_view_tell(context, monitor->model, split, &view));
     if (status == CST_OK && !(call = cst_alloc(context, 1, sizeof *call)))

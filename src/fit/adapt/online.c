@@ -196,7 +196,7 @@ cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst
                         "cst_adapter_create: alpha is %g, which is not between 0 and 1", alpha);
     if (model->task != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED, "online adaptation is not supported for %s",
-                        cst_task_name(model->task));
+                        cst_task_text(model->task));
     return cst_why(context, names
                                 ? adapter_make(context, model, names, members, pending, alpha, out)
                                 : adapter_of_all(context, model, pending, alpha, out));
@@ -711,7 +711,7 @@ cst_status cst_adapter_load(cst_context *context, cst_adapter **out, const cst_m
                         "cst_adapter_load: model, path and the result are required");
     if (model->task != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED, "online adaptation is not supported for %s",
-                        cst_task_name(model->task));
+                        cst_task_text(model->task));
     cst_adapter *made = NULL;
     cst_status status = load_state(context, path, model, &made);
     if (status == CST_OK)

@@ -30,7 +30,7 @@ static cst_status check_split(cst_context *context, const cst_bound_work *work) 
         return cst_fail(
             context, CST_ERROR_UNSUPPORTED,
             "bounds are for classification only: the model's task is %s, the pool's task is %s",
-            cst_task_name(cst_model_task(work->model)), cst_task_name(cst_pool_task(work->pool)));
+            cst_task_text(cst_model_task(work->model)), cst_task_text(cst_pool_task(work->pool)));
     if (!cst_pool_has_split(work->pool, split))
         return cst_fail_split(context, CST_ERROR_INPUT, work->pool, split);
     if (work->validation && !cst_pool_has_split(work->pool, work->validation))

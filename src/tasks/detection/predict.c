@@ -206,7 +206,7 @@ cst_status cst_model_predict_detections(cst_context *context, const cst_model *m
         return cst_fail(context, CST_ERROR_INPUT,
                         "the model was fitted for %s, but the task of the pool is %s; detections "
                         "need a model and a pool for detection",
-                        cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
+                        cst_task_text(model->task), cst_task_text(cst_pool_task(pool)));
     if (most < 0 || !(least >= 0 && least <= 1))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_detections: %lld boxes of an image with scores of at "

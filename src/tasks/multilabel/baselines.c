@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { GREEDY_ROUNDS = 25 };
-
 typedef enum label_mix { MIX_BEST, MIX_AVERAGE, MIX_LOG_ODDS, MIX_GREEDY, MIX_LOGISTIC } label_mix;
 
 typedef struct label_baseline {
@@ -32,15 +30,9 @@ const cst_named *cst_label_baseline_at(size_t index) {
 
 /* ---- greedy ---- */
 
-typedef struct greedy_job {
-    const cst_view *view;
-    const int32_t *counts; /* [members] how often each was taken */
-    int32_t taken;
-} greedy_job;
-
 /* Loss of the mean with each member taken once more: sum [members]. */
 static cst_status greedy_block(cst_context *context, void *user, int64_t block, double *sum) {
-    const greedy_job *job = user;
+    const cst_mix_greedy *job = user;
     const cst_view *view = job->view;
     size_t cells = CST_BLOCK_ROWS * (size_t)view->classes;
     cst_rows rows;
@@ -68,33 +60,6 @@ static cst_status greedy_block(cst_context *context, void *user, int64_t block, 
                                                       y[l] > 0.5);
         }
     }
-    return CST_OK;
-}
-
-/* Weights [members] up to the round of the least loss. */
-static cst_status greedy(cst_context *context, const cst_view *view, double *weights) {
-    int32_t picked[GREEDY_ROUNDS];
-    int32_t kept = 0;
-    double least = INFINITY;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, int32_t, counts, view->members);
-    CST_NEW(context, scope, double, sum, view->members);
-    for (int32_t r = 0; r < GREEDY_ROUNDS; r++) {
-        greedy_job job = {view, counts, r};
-        int32_t best = 0;
-        CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
-                                  greedy_block, &job, sum));
-        for (int32_t k = 1; k < view->members; k++)
-            best = sum[k] < sum[best] ? k : best;
-        counts[best]++;
-        picked[r] = best;
-        if (sum[best] < least) {
-            least = sum[best];
-            kept = r + 1;
-        }
-    }
-    for (int32_t r = 0; r < kept; r++)
-        weights[picked[r]] += 1 / (double)kept;
     return CST_OK;
 }
 
@@ -138,7 +103,7 @@ cst_status cst_label_baseline_fit(cst_context *context, cst_scope *scope, const 
     if (mixed == MIX_BEST)
         weights[best] = 1;
     else if (mixed == MIX_GREEDY)
-        CST_TRY(greedy(context, view, weights));
+        CST_TRY(cst_mix_greedy_weights(context, view, NULL, greedy_block, weights));
     else
         for (size_t k = 0; k < members; k++)
             weights[k] = 1 / (double)members;

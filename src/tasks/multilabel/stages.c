@@ -322,20 +322,9 @@ static void put_own(cst_report *report, const cst_fit_facts *facts) {
 }
 
 static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report *report) {
-    const cst_view *view = &job->source.view;
-    cst_costs costs = cst_training_costs(&job->source);
-    cst_run run = cst_fit_job_run(job, &costs);
     CST_TRY(admit(context, job));
     CST_TRY(measure(context, job));
-    cst_document_losses(report, job->pool, "log_loss", job->facts.members, NULL);
-    CST_TRY(cst_inspect_findings(context, job, report));
-    CST_OWN(context, job->scope, cst_stages, &job->stages);
-    CST_TRY(cst_stages_alloc(context, view->members, &job->stages));
-    CST_TRY(cst_pearson(context, view, job->stages.pearson));
-    CST_TRY(cst_stage(context, "redundancy"));
-    CST_TRY(cka(context, &run, &job->stages.cka));
-    return cst_document_similarity(context, report, job->pool, &job->settings, &job->stages.cka,
-                                   job->stages.pearson);
+    return cst_inspect_members(context, job, "log_loss", &job->source.view, report);
 }
 
 const cst_family cst_multilabel_family = {

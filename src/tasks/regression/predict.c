@@ -13,7 +13,7 @@ static cst_status need_values(cst_context *context, const cst_model *model) {
     if (cst_model_task(model) != CST_TASK_REGRESSION)
         return cst_fail(context, CST_ERROR_INPUT,
                         "the model was fitted for %s; variances are for regression",
-                        cst_task_name(cst_model_task(model)));
+                        cst_task_text(cst_model_task(model)));
     if (!model->values)
         return cst_fail(context, CST_ERROR_INPUT,
                         "the model has no variances; fit it again with this version");

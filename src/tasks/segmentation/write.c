@@ -261,7 +261,7 @@ cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_mode
         return cst_fail(context, CST_ERROR_INPUT,
                         "maps need a model and a pool of task segmentation; this model is for %s "
                         "and the pool for %s",
-                        cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
+                        cst_task_text(model->task), cst_task_text(cst_pool_task(pool)));
     writing w = {.model = model, .format = format};
     cst_status status =
         write_maps(context, &w, pool, split, guard ? guard : &DEFAULT_GUARD, id_map, path);

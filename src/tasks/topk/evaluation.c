@@ -131,6 +131,7 @@ static const char *definition(const char *key) {
         {"top5", "share of rows whose label is among the five likeliest classes"},
         {"ece", "expected calibration error of the likeliest class, 15 bins of equal width"},
         {"brier", "mean over the rows of sum_c (p_c - 1[c is the label])^2"},
+        {"bits_per_byte", "NLL x rows / (ln 2 x bytes of their text, which a manifest gives)"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (strcmp(texts[i][0], key) == 0)

@@ -94,14 +94,20 @@ static void add_row(const float *outcome, double weight, double sum[SUMS + 1]) {
     sum[SUMS] += weight;
 }
 
-static void take_scores(const double *sum, double out[CST_TOPK_SCORES]) {
+/* bytes: of text for each row. */
+static void take_scores(const double *sum, double bytes, double out[CST_TOPK_SCORES]) {
     double ece = 0;
     double all = sum[SUMS];
     for (int b = 0; b < BINS; b++)
         ece += fabs(sum[BIN + b]);
-    const double scores[CST_TOPK_SCORES] = {sum[LOSS] / all, exp(sum[LOSS] / all),
-                                            sum[HIT] / all,  sum[HIT5] / all,
-                                            ece / all,       sum[BRIER] / all};
+    double nll = sum[LOSS] / all;
+    const double scores[CST_TOPK_SCORES] = {nll,
+                                            exp(nll),
+                                            sum[HIT] / all,
+                                            sum[HIT5] / all,
+                                            ece / all,
+                                            sum[BRIER] / all,
+                                            bytes > 0 ? nll / (log(2) * bytes) : NAN};
     memcpy(out, scores, sizeof scores);
 }
 
@@ -125,7 +131,7 @@ cst_status cst_topk_scores(cst_context *context, const cst_view *view, const flo
     double sum[SUMS + 1];
     CST_TRY(
         cst_reduce_blocks(context, cst_block_count(view->rows), SUMS + 1, scores_block, &job, sum));
-    take_scores(sum, out);
+    take_scores(sum, view->bytes, out);
     return CST_OK;
 }
 
@@ -166,6 +172,7 @@ cst_status cst_topk_units(cst_context *context, cst_scope *scope, const cst_view
 typedef struct drawn_job {
     const double *sums;
     int64_t units;
+    double bytes;
 } drawn_job;
 
 /* sum [SUMS + 1][CST_LANES]. */
@@ -189,7 +196,7 @@ static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scr
             double scores[CST_TOPK_SCORES];
             for (int s = 0; s <= SUMS; s++)
                 one[s] = sum[s * CST_LANES + l];
-            take_scores(one, scores);
+            take_scores(one, job->bytes, scores);
             for (int s = 0; s < CST_TOPK_SCORES; s++)
                 out[(m * CST_TOPK_SCORES + s) * stride + l] = scores[s];
         }
@@ -208,7 +215,7 @@ cst_status cst_topk_bootstrap(cst_context *context, const cst_view *view,
         for (int64_t i = 0; i < view->rows; i++)
             add_row(outcomes[m] + i * CST_TOPK_OUTCOME, cst_view_weight(view, i),
                     sums + (m * units + unit[i]) * (SUMS + 1));
-    const drawn_job job = {sums, units};
+    const drawn_job job = {sums, units, view->bytes};
     const cst_bootstrap b = {.samples = {units},
                              .seed = {seed},
                              .resamples = resamples,

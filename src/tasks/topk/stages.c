@@ -510,16 +510,8 @@ static void put_own(cst_report *report, const cst_fit_facts *facts) {
 static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report *report) {
     cst_view wide;
     CST_TRY(measure(context, job));
-    cst_document_losses(report, job->pool, "nll", job->facts.members, NULL);
-    CST_TRY(cst_inspect_findings(context, job, report));
-    CST_OWN(context, job->scope, cst_stages, &job->stages);
-    CST_TRY(cst_stages_alloc(context, job->source.view.members, &job->stages));
     CST_TRY(cst_topk_widen(context, job->scope, &job->source.view, &wide));
-    CST_TRY(cst_pearson(context, &wide, job->stages.pearson));
-    CST_TRY(cst_stage(context, "redundancy"));
-    CST_TRY(cst_cka(context, &wide, &job->settings.cka, &job->stages.cka));
-    return cst_document_similarity(context, report, job->pool, &job->settings, &job->stages.cka,
-                                   job->stages.pearson);
+    return cst_inspect_members(context, job, "nll", &wide, report);
 }
 
 const cst_family cst_topk_family = {

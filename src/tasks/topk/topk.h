@@ -51,7 +51,7 @@ cst_status cst_topk_model(cst_context *context, int32_t classes, const int32_t *
                           const double *weights, bool linear, double temperature, cst_model **out);
 
 /* Scores in the order of the task's table. */
-enum { CST_TOPK_SCORES = 6 };
+enum { CST_TOPK_SCORES = 7 };
 /* outcomes: [rows][CST_TOPK_OUTCOME]. */
 cst_status cst_topk_scores(cst_context *context, const cst_view *view, const float *outcomes,
                            double out[CST_TOPK_SCORES]);

@@ -114,7 +114,7 @@ static void add_mixed(cst_topk_reader *r, double power, double weight, double *d
         for (size_t a = 0; a < k; a++)
             d[a] = r->share[a] * (of - power / other);
         for (int32_t e = row->first[u]; e < row->first[u + 1]; e++)
-            d[row->member[e]] += r->share[row->member[e]] * r->rise[e] * of;
+            d[row->member[e]] += r->share[row->member[e]] * r->above[e] * of;
         d[k] = r->score[u] / power;
         for (size_t a = 0; a < n; a++) {
             mean[a] += r->p[u] * d[a];

@@ -8,7 +8,7 @@
 # # Ten minutes with corestack
 #
 # This tutorial combines sixteen classifiers of noisy digits, checks whether the ensemble is better, makes it cheaper, and puts
-# it into use. Everything runs in a clone with the [Python package](python.md) installed. The command line does the same
+# it to use. Everything runs in a clone with the [Python package](python.md) installed. The command line does the same
 # ([recipes.md](recipes.md)).
 #
 # ## 1. Load predictions
@@ -35,7 +35,8 @@ print(len(oof), "models,", oof["svm_rbf"].shape, "out-of-fold,", test["svm_rbf"]
 # %% [markdown]
 # ## 2. See which models agree
 #
-# CKA measures how alike the predictions of two models are, from 0 to 1. A model that is nearly a copy of another adds cost and no information.
+# CKA (centred kernel alignment) measures how alike the predictions of two models are, from 0 to 1. A model that is nearly a copy of another adds cost
+# but no information.
 
 # %%
 names = list(oof)

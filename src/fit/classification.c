@@ -76,13 +76,22 @@ static cst_status prepare(cst_context *context, cst_scope *scope, cst_run *run, 
     CST_TRY(cst_stage(context, "risk of members"));
     CST_TRY(cst_risk_all(context, run->view, out->risk));
     CST_TRY(cst_stage(context, "correlations"));
+    if (settings->cka.quiet && settings->measure == CST_MEASURE_CKA) /* only a report has them */
+        return CST_OK;
     return settings->measure == CST_MEASURE_PEARSON
                ? cst_pearson(context, run->view, out->pearson)
                : cst_pearson_about(context, run->view, out->pearson);
 }
 
+/* Rows enough to find members that say the same, where no report has the numbers. */
+static const int64_t QUIET_ROWS = 4096;
+
 static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *out) {
-    return cst_cka(context, run->view, &run->settings->cka, out);
+    cst_some_rows rows = {*run->view, run->folds, NULL, run->fold_count};
+    CST_SCOPE(scope);
+    if (run->settings->cka.quiet)
+        CST_TRY(cst_some_rows_thin(context, scope, &rows, QUIET_ROWS, &rows));
+    return cst_cka(context, &rows.view, &run->settings->cka, out);
 }
 
 /* Held-out NLL of a log-linear pool on the given members, fitted on `in`, judged on `out`. */
@@ -173,6 +182,7 @@ static cst_status teach(cst_context *context, cst_scope *scope, const cst_run *r
     if (settings.prior_cv)
         settings.loglinear.evidence = view->classes <= CST_COMPACT_CLASSES;
     settings.prior_cv = settings.share_cv = false;
+    settings.loglinear.polish = CST_POLISH_ROUGH;
     CST_TRY(cst_meta_fit_run(context, view, rows->folds, rows->fold_count, &settings, false, &fit));
     CST_TRY(cst_stack_predict(context, fit.model, view, told));
     options->targets = told;

@@ -83,14 +83,18 @@ static cst_status prepare(cst_context *context, cst_scope *scope, cst_run *run, 
                : cst_pearson_about(context, run->view, out->pearson);
 }
 
-/* Rows enough to find members that say the same, where no report has the numbers. */
+/* Where no report has the numbers, members that say the same are found on so many rows, or where
+ * they have fewer numbers, on more. */
 static const int64_t QUIET_ROWS = 4096;
+static const int64_t QUIET_NUMBERS = (int64_t)1 << 24;
 
 static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *out) {
     cst_some_rows rows = {*run->view, run->folds, NULL, run->fold_count};
+    int64_t most = QUIET_NUMBERS / ((int64_t)rows.view.members * rows.view.classes);
     CST_SCOPE(scope);
     if (run->settings->cka.quiet)
-        CST_TRY(cst_some_rows_thin(context, scope, &rows, QUIET_ROWS, &rows));
+        CST_TRY(cst_some_rows_thin(context, scope, &rows, most < QUIET_ROWS ? QUIET_ROWS : most,
+                                   &rows));
     return cst_cka(context, &rows.view, &run->settings->cka, out);
 }
 
@@ -182,7 +186,6 @@ static cst_status teach(cst_context *context, cst_scope *scope, const cst_run *r
     if (settings.prior_cv)
         settings.loglinear.evidence = view->classes <= CST_COMPACT_CLASSES;
     settings.prior_cv = settings.share_cv = false;
-    settings.loglinear.polish = CST_POLISH_ROUGH;
     CST_TRY(cst_meta_fit_run(context, view, rows->folds, rows->fold_count, &settings, false, &fit));
     CST_TRY(cst_stack_predict(context, fit.model, view, told));
     options->targets = told;

@@ -316,7 +316,6 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
     cst_run run = *job->run;
     cst_settings settings = *run.settings;
     settings.cka.quiet = true;
-    settings.loglinear.polish = CST_POLISH_ROUGH;
     run.settings = &settings;
     run.view = &inside->view;
     run.folds = inside->folds;

@@ -206,9 +206,6 @@ cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cs
  * GiB each here. */
 #define CST_BIAS_CLASSES 8192
 
-/* `polish` of pools that no model has. */
-#define CST_POLISH_ROUGH 1e-2
-
 typedef struct cst_loglinear_options {
     bool bias;     /* fit one bias per class, of up to CST_BIAS_CLASSES */
     bool evidence; /* set the prior precisions by MacKay's evidence, starting from those below; of

@@ -24,7 +24,7 @@ static const double WORSE = 1;     /* nats that a leap may cost */
 /* ROUNDS of EM, RELABELLINGS of confident learning; an alarm is judged on about so many numbers of
  * predictions, but at least so many rows. */
 enum { ROUNDS = 200, RELABELLINGS = 3 };
-static const int64_t NUMBERS_MAX = (int64_t)1 << 24;
+static const int64_t NUMBERS_MAX = (int64_t)1 << 23;
 static const int64_t ROWS_LEAST = 4096;
 
 /* Its numbers lie one after the other. */

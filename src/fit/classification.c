@@ -83,17 +83,17 @@ static cst_status prepare(cst_context *context, cst_scope *scope, cst_run *run, 
                : cst_pearson_about(context, run->view, out->pearson);
 }
 
-/* Where no report has the numbers, members that say the same are found on so many rows, or where
- * they have fewer numbers, on more. */
-static const int64_t QUIET_ROWS = 4096;
-static const int64_t QUIET_NUMBERS = (int64_t)1 << 24;
+/* Before a selection, members that say the same are found on so many rows, or where they have fewer
+ * numbers, on more. */
+static const int64_t ALIKE_ROWS = 4096;
+static const int64_t ALIKE_NUMBERS = (int64_t)1 << 24;
 
 static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *out) {
     cst_some_rows rows = {*run->view, run->folds, NULL, run->fold_count};
-    int64_t most = QUIET_NUMBERS / ((int64_t)rows.view.members * rows.view.classes);
+    int64_t most = ALIKE_NUMBERS / ((int64_t)rows.view.members * rows.view.classes);
     CST_SCOPE(scope);
-    if (run->settings->cka.quiet)
-        CST_TRY(cst_some_rows_thin(context, scope, &rows, most < QUIET_ROWS ? QUIET_ROWS : most,
+    if (run->settings->select && run->settings->cka.estimator == CST_CKA_AUTO)
+        CST_TRY(cst_some_rows_thin(context, scope, &rows, most < ALIKE_ROWS ? ALIKE_ROWS : most,
                                    &rows));
     return cst_cka(context, &rows.view, &run->settings->cka, out);
 }

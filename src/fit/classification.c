@@ -76,13 +76,26 @@ static cst_status prepare(cst_context *context, cst_scope *scope, cst_run *run, 
     CST_TRY(cst_stage(context, "risk of members"));
     CST_TRY(cst_risk_all(context, run->view, out->risk));
     CST_TRY(cst_stage(context, "correlations"));
+    if (settings->cka.quiet && settings->measure == CST_MEASURE_CKA) /* only a report has them */
+        return CST_OK;
     return settings->measure == CST_MEASURE_PEARSON
                ? cst_pearson(context, run->view, out->pearson)
                : cst_pearson_about(context, run->view, out->pearson);
 }
 
+/* Before a selection, members that say the same are found on so many rows, or where they have fewer
+ * numbers, on more. */
+static const int64_t ALIKE_ROWS = 4096;
+static const int64_t ALIKE_NUMBERS = (int64_t)1 << 24;
+
 static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *out) {
-    return cst_cka(context, run->view, &run->settings->cka, out);
+    cst_some_rows rows = {*run->view, run->folds, NULL, run->fold_count};
+    int64_t most = ALIKE_NUMBERS / ((int64_t)rows.view.members * rows.view.classes);
+    CST_SCOPE(scope);
+    if (run->settings->select && run->settings->cka.estimator == CST_CKA_AUTO)
+        CST_TRY(cst_some_rows_thin(context, scope, &rows, most < ALIKE_ROWS ? ALIKE_ROWS : most,
+                                   &rows));
+    return cst_cka(context, &rows.view, &run->settings->cka, out);
 }
 
 /* Held-out NLL of a log-linear pool on the given members, fitted on `in`, judged on `out`. */

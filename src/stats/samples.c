@@ -401,13 +401,19 @@ static cst_status risk_block(cst_context *context, void *user, int64_t block, do
     CST_SCOPE(scope);
     cst_rows rows;
     CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    bool singly = view->index && !view->store; /* one row is not copied */
     for (int32_t k = 0; k < view->members; k++) {
         const uint8_t *present = cst_view_present(view, k);
-        CST_TRY(cst_rows_read(context, &rows, k));
+        if (!singly)
+            CST_TRY(cst_rows_read(context, &rows, k));
         for (int64_t i = 0; i < rows.count; i++) {
             int64_t n = rows.first + i;
             int32_t label = cst_view_label(view, n);
-            const float *row = cst_rows_at(&rows, i);
+            const float *row = NULL;
+            if (singly)
+                CST_TRY(cst_view_rows(context, view, k, n, 1, rows.scratch, &row));
+            else
+                row = cst_rows_at(&rows, i);
             double loss =
                 job->top1 ? cst_largest(row, view->classes) == label : row_nll(row, label);
             loss = view->weights ? cst_view_weight(view, n) * loss : loss;

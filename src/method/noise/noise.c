@@ -88,8 +88,10 @@ static void row_pool(const expectation *s, const cst_logrow *r, double *logs, co
     for (int32_t k = 0; k < table->members; k++) {
         int64_t at = cst_logrow_of(table, r, k);
         double *own = logs + k * r->count;
-        bool held = table->compact->every_class && cst_logtable_has_logs(table, k);
-        x[k] = held ? r->block->exact + at : own;
+        bool held = cst_logtable_has_logs(table, k);
+        x[k] = held && table->compact->every_class ? r->block->exact + at : own;
+        for (int64_t e = 0; held && x[k] == own && e < r->count; e++)
+            own[e] = (double)r->block->logs[at + e];
         if (!held)
             cst_pass_logs(r->block->p + at, r->count, table->mix[k], table->classes, own);
         for (int64_t e = 0; e < r->count; e++)
@@ -498,7 +500,7 @@ static cst_status take_suspects(cst_context *context, const cst_view *view, cons
 
 static cst_status find_errors(cst_context *context, const cst_view *view, const int32_t *folds,
                               int32_t fold_count, const cst_logtable *table, cst_noise *out) {
-    const cst_loglinear_options options = pool_options();
+    cst_loglinear_options options = pool_options();
     size_t cells = (size_t)view->rows * (size_t)view->classes;
     error_model plain = {0};
     error_model symmetric = {0};
@@ -507,6 +509,8 @@ static cst_status find_errors(cst_context *context, const cst_view *view, const 
     CST_SCOPE(scope);
     CST_TRY(model_take(context, scope, view, false, &plain));
     CST_TRY(model_take(context, scope, view, false, &symmetric));
+    if (!table->compact->every_class) /* only where other fits begin */
+        options.tolerance = 1e-2;
     CST_TRY(fit_pool(context, table, &options, &plain));
     model_copy(&plain, &symmetric);
     *symmetric.error = FIRST_ERROR;

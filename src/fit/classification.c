@@ -216,15 +216,16 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
 
 static cst_status lead(cst_context *context, const cst_run *run, bool *leading) {
     int32_t count = 0;
-    CST_TRY(cst_leading_members(context, run->view, run->folds, run->fold_count, leading));
+    CST_TRY(cst_leading_members(context, run, leading));
     for (int32_t k = 0; k < run->view->members; k++)
         count += leading[k];
     if (!run->settings->cka.quiet)
-        cst_notice(context,
-                   "%d members are too many to select from: only the %d that greedy selection "
-                   "prefers take "
-                   "part",
-                   (int)run->view->members, (int)count);
+        cst_notice(
+            context,
+            "%d members are too many to select from: only the %d that a log-linear pool of all "
+            "needs most take "
+            "part",
+            (int)run->view->members, (int)count);
     return CST_OK;
 }
 
@@ -446,11 +447,15 @@ static cst_status put_redundancy(cst_context *context, cst_report *report, const
     return cst_document_similarity(context, report, job->pool, &job->settings, &cka, pearson);
 }
 
+/* Rows that the spectrum of many members is made from. */
+enum { SPECTRUM_ROWS = 4096 };
+
 /* Spectrum of the meta-design of all members and what each rule makes of it. */
 static cst_status put_spectrum(cst_context *context, cst_report *report, const cst_fit_job *job,
                                const cst_metrics *scores) {
     const cst_training *source = &job->source;
     const cst_view *view = &source->view;
+    cst_some_rows rows = {*view, source->folds, NULL, source->fold_count};
     cst_spectrum_members members = {.count = view->members, .classes = view->classes};
     cst_gate gate = {0};
     cst_moments moments = {0};
@@ -461,8 +466,13 @@ static cst_status put_spectrum(cst_context *context, cst_report *report, const c
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_gate, &gate);
     CST_OWN(context, scope, cst_moments, &moments);
-    CST_TRY(cst_gate_fit(context, view, best, &job->settings.gate, &gate));
-    CST_TRY(cst_moments_compute(context, view, &gate, source->folds, source->fold_count, &moments));
+    if (view->members > CST_MANY_MEMBERS && view->rows > SPECTRUM_ROWS) {
+        CST_TRY(cst_some_rows_thin(context, scope, &rows, SPECTRUM_ROWS, &rows));
+        cst_notice(context, "of %d members the spectrum is that of %lld of %lld rows",
+                   (int)view->members, (long long)rows.view.rows, (long long)view->rows);
+    }
+    CST_TRY(cst_gate_fit(context, &rows.view, best, &job->settings.gate, &gate));
+    CST_TRY(cst_moments_compute(context, &rows.view, &gate, rows.folds, rows.fold_count, &moments));
     return cst_document_spectrum(context, report, cst_report_root(report), &moments, &members,
                                  &job->settings);
 }

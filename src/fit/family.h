@@ -98,9 +98,9 @@ cst_status cst_inspect_members(cst_context *context, cst_fit_job *job, const cha
 /* With more members than that, stages of a classification are for those that lead. */
 enum { CST_MANY_MEMBERS = 256 };
 
-/* The members [members], at most 128 of many, that a log-linear pool of all of them needs most. */
-cst_status cst_leading_members(cst_context *context, const cst_view *view, const int32_t *folds,
-                               int32_t fold_count, bool *leading);
+/* The members [members], at most 128 of many, that a log-linear pool of all that limits on cost
+ * allow needs most. */
+cst_status cst_leading_members(cst_context *context, const cst_run *run, bool *leading);
 /* Members [*count of view->members] that greedy selection with replacement takes, on some rows. */
 cst_status cst_greedy_members(cst_context *context, const cst_view *view, const int32_t *folds,
                               int32_t fold_count, int32_t *members, int32_t *count);

@@ -2,6 +2,7 @@
 #include "fit/simple_rules.h"
 
 #include "fit/baselines/baselines.h"
+#include "fit/family.h"
 #include "method/calibration/calibration.h"
 #include "stats/row_weights.h"
 #include "stats/samples.h"
@@ -112,7 +113,9 @@ static void describe(const cst_training *source, const bool *uses, const char *n
 CST_OWNED(cst_baseline_fit)
 
 typedef struct rule_job {
-    const cst_training *source;
+    const cst_training *all;
+    const cst_training *source; /* of the members that the rule chooses from */
+    const int32_t *members;     /* [source->view.members], places in all */
     uint64_t seed;
     int rule;
     float *told; /* [rows][classes] */
@@ -159,26 +162,32 @@ static cst_status losses(cst_context *context, const cst_view *view, const float
     return CST_OK;
 }
 
-static cst_status describe_rule(cst_context *context, const rule_job *job, cst_compared *out) {
+/* What the rule, fitted to all rows, is; a mean of all members needs no folds to predict them. */
+static cst_status run_rule(cst_context *context, const rule_job *job, cst_compared *out) {
+    const cst_view *view = &job->source->view;
+    const cst_fold_result held = {job->told, (size_t)view->classes};
     cst_baseline_fit fit = {0};
     CST_SCOPE(scope);
+    CST_NEW(context, scope, bool, uses, job->all->view.members);
     CST_OWN(context, scope, cst_baseline_fit, &fit);
     CST_TRY(fit_rule(context, job, job->source, &fit));
-    describe(job->source, fit.uses, RULES[job->rule].name, out);
+    for (int32_t k = 0; k < view->members; k++)
+        uses[job->members[k]] = fit.uses[k];
+    describe(job->all, uses, RULES[job->rule].name, out);
     if (RULES[job->rule].baseline != CST_BASELINE_BEST_SINGLE)
         out->member = -1;
-    return CST_OK;
+    if (RULES[job->rule].baseline == CST_BASELINE_AVERAGE)
+        return cst_baseline_predict(context, &fit, view, job->told);
+    return cst_nested_run(context, job->source, job->seed, rule_task, (void *)(uintptr_t)job, &held,
+                          1);
 }
 
 static cst_status score_rule(cst_context *context, const rule_job *job, const cst_view *scored,
                              const double *of_fit, cst_metrics *metrics, cst_compared *out) {
-    const cst_fold_result held = {job->told, (size_t)scored->classes};
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, loss, scored->rows);
     *out = (cst_compared){.scores = metrics};
-    CST_TRY(describe_rule(context, job, out));
-    CST_TRY(cst_nested_run(context, job->source, job->seed, rule_task, (void *)(uintptr_t)job,
-                           &held, 1));
+    CST_TRY(run_rule(context, job, out));
     cst_training_pack(job->source, (size_t)scored->classes, job->told);
     CST_TRY(cst_metrics_weighted(context, job->told, scored->rows, scored->classes, scored->labels,
                                  scored->weights, 0, metrics));
@@ -186,18 +195,50 @@ static cst_status score_rule(cst_context *context, const rule_job *job, const cs
     return cst_compared_test(context, scored, loss, of_fit, out);
 }
 
+/* Best of many members, from which the best outside each fold is taken. */
+enum { BEST = 16 };
+
+/* Those of the members that a rule chooses from: all, or of many those that it would take of some
+ * rows, or that are the best. */
+static cst_status choose_from(cst_context *context, const cst_fit_job *job, int baseline,
+                              int32_t *members, int32_t *count) {
+    const cst_training *source = &job->source;
+    const double *risk = job->stages.risk;
+    bool many = source->view.members > CST_MANY_MEMBERS;
+    *count = 0;
+    if (many && baseline == CST_BASELINE_GREEDY)
+        return cst_greedy_members(context, &source->view, source->folds, source->fold_count,
+                                  members, count);
+    for (int32_t k = 0; k < source->view.members; k++) {
+        int32_t better = 0;
+        for (int32_t j = 0; many && baseline == CST_BASELINE_BEST_SINGLE && better < BEST &&
+                            j < source->view.members;
+             j++)
+            better += risk[j] < risk[k] || (risk[j] == risk[k] && j < k);
+        if (better < BEST)
+            members[(*count)++] = k;
+    }
+    return CST_OK;
+}
+
 cst_status cst_simple_rules(cst_context *context, cst_fit_job *job, const cst_view *scored,
                             const float *held) {
     const cst_view *view = &job->source.view;
-    rule_job one = {.source = &job->source, .seed = job->settings.seed};
+    cst_training part;
+    rule_job one = {.all = &job->source, .source = &part, .seed = job->settings.seed};
     int32_t count = 0;
+    int32_t among = 0;
     CST_NEW(context, job->scope, cst_compared, list, RULE_COUNT);
     CST_NEW(context, job->scope, cst_metrics, metrics, RULE_COUNT);
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, of_fit, scored->rows);
+    CST_NEW(context, scope, int32_t, members, view->members);
+    one.members = members;
     CST_TAKE(context, scope, one.told, (size_t)view->rows * (size_t)view->classes);
     CST_TRY(losses(context, scored, held, of_fit));
     for (one.rule = 0; one.rule < RULE_COUNT && view->members > 1; one.rule++) {
+        CST_TRY(choose_from(context, job, RULES[one.rule].baseline, members, &among));
+        CST_TRY(cst_training_part(context, scope, one.all, members, among, &part));
         cst_status status =
             score_rule(context, &one, scored, of_fit, &metrics[count], &list[count]);
         if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC)

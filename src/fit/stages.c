@@ -146,7 +146,7 @@ static void find_closest(cst_stages *out) {
 static bool needs_leading(const cst_run *run) {
     const cst_settings *settings = run->settings;
     return run->family->lead && run->view->members > CST_MANY_MEMBERS && settings->select &&
-           !cst_limited(&settings->limits) && !settings->selection.chooser;
+           !settings->selection.chooser;
 }
 
 static cst_status run_stages(cst_context *context, cst_run *run, cst_stages *out) {

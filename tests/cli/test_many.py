@@ -30,6 +30,21 @@ class Many(PoolCase):
         self.assertLessEqual(GOOD, kept)
         self.assertLess(len(kept), 129)
         self.assertLess(fit["oof"]["nll"], min(member["nll"] for member in fit["members"]))
+        self.few_lead_within_a_limit()
+
+    def few_lead_within_a_limit(self):
+        """The member that costs more than the limit is out; the two others that know something are in."""
+        models = [{"name": f"m{k:03d}", "flops": 100 if k == 17 else 1, "predictions": {"oof": f"m{k:03d}.npy"}}
+                  for k in range(MEMBERS)]
+        self.manifest = {"corestack_pool": 1, "task": "classification", "classes": CLASSES,
+                         "splits": {"oof": {"labels": "y.npy"}}, "models": models}
+        self.write_manifest()
+        fit = self.works("fit", self.pool, "-o", self.model, "-s", "keep.max_flops=3", "-s", "evaluate.nested=false",
+                         "--json").json()
+        self.assertIn("260 members are too many to select from", str(fit["notices"]))
+        self.assertLessEqual({"m101", "m230"}, set(fit["kept"]))
+        self.assertLessEqual(len(fit["kept"]), 3)
+        self.assertNotIn("m017", fit["kept"])
 
 
 if __name__ == "__main__":

@@ -149,6 +149,29 @@ static cst_status read_kept(cst_context *context, const void *source, int64_t fi
     return cst_pieces_read(context, source, first, count, out);
 }
 
+/* Converts of the rows that are read only these. */
+static cst_status gather_kept(cst_context *context, const void *source, const int64_t *rows,
+                              int64_t count, float *out) {
+    const cst_pieces *p = source;
+    cst_convert convert = p->convert;
+    size_t width = (size_t)convert.width;
+    int64_t span = rows[count - 1] - rows[0] + 1;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, unsigned char, raw, (size_t)span *width * p->element->item);
+    CST_NEW(context, scope, float, narrow, width);
+    CST_NEW(context, scope, double, wide, width);
+    CST_TRY(cst_poll(context));
+    CST_TRY(p->fetch(context, p->source, rows[0], span, raw));
+    for (int64_t i = 0; i < count; i++) {
+        size_t at = (size_t)(rows[i] - rows[0]) * width * p->element->item;
+        cst_npy_decode_f32(p->element, raw + at, width, narrow);
+        CST_TRY(cst_convert_block(context, &convert, rows[i], 1, NULL, narrow));
+        CST_TRY(cst_convert_row_f32(context, &convert, rows[i], 0, narrow, wide,
+                                    out + i * convert.classes));
+    }
+    return CST_OK;
+}
+
 cst_status cst_pieces_keep(cst_context *context, cst_scope *scope, const cst_pieces *from,
                            int64_t first, int64_t count, cst_convert *looked,
                            cst_store_entry *out) {
@@ -157,7 +180,9 @@ cst_status cst_pieces_keep(cst_context *context, cst_scope *scope, const cst_pie
     *looked = from->convert;
     if (count > 0)
         CST_TRY(cst_pieces_run(context, pieces, looked, first, count, &(cst_pieces_out){0}));
-    *out = (cst_store_entry){.source = pieces, .read = read_kept};
+    bool some = from->narrow && from->fetch && !from->read && !from->plain && !from->split;
+    *out =
+        (cst_store_entry){.source = pieces, .read = read_kept, .gather = some ? gather_kept : NULL};
     return CST_OK;
 }
 

@@ -204,8 +204,8 @@ cst_status cst_view_copy(cst_context *context, const cst_view *view, int32_t mem
 /* ---- a store ---- */
 
 /* Rows between two wanted ones that are read along rather than skipped: a read of its own costs as
- * much as converting about so many bytes of float32. */
-enum { GAP_BYTES = 1 << 11, PIECE_FLOATS = 1 << 18 };
+ * much as converting about so many bytes of float32, or as reading those that are not converted. */
+enum { GAP_BYTES = 1 << 11, GAP_GATHERED = 1 << 14, PIECE_FLOATS = 1 << 18 };
 
 /* Blocks beyond those of this rank that are kept on either side: an eighth, within these limits. */
 enum { NEAR_LEAST = 1, NEAR_MOST = 16 };
@@ -305,8 +305,9 @@ static int64_t run_length(const int64_t *rows, int64_t count, int64_t gap, int64
 
 cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_t member,
                             const int64_t *rows, int64_t count, float *out) {
+    const cst_store_entry *entry = &store->entries[member];
     size_t width = (size_t)store->classes;
-    int64_t gap = GAP_BYTES / (int64_t)(width * sizeof(float)) + 1;
+    int64_t gap = (entry->gather ? GAP_GATHERED : GAP_BYTES) / (int64_t)(width * sizeof(float)) + 1;
     int64_t most = PIECE_FLOATS / (int64_t)width + 1;
     float *piece = NULL;
     CST_SCOPE(scope);
@@ -320,6 +321,11 @@ cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_
         int64_t span = rows[i + n - 1] - rows[i] + 1;
         float *to = out + (size_t)i * width;
         bool dense = span == n;
+        if (entry->gather && span > 2 * n) {
+            CST_TRY(entry->gather(context, entry->source, rows + i, n, to));
+            i += n;
+            continue;
+        }
         if (!dense && !piece) {
             int64_t left = rows[count - 1] - rows[i] + 1;
             CST_TAKE(context, scope, piece, (size_t)(left < most ? left : most) * width);

@@ -171,13 +171,17 @@ static inline int32_t cst_largest(const float *row, int32_t classes) {
  * threads at once. */
 typedef cst_status (*cst_store_read_fn)(cst_context *context, const void *source, int64_t first,
                                         int64_t count, float *out);
+/* Reads rows [count], ascending and not far from one another, likewise. */
+typedef cst_status (*cst_store_gather_fn)(cst_context *context, const void *source,
+                                          const int64_t *rows, int64_t count, float *out);
 typedef void (*cst_store_close_fn)(cst_context *context, void *source);
 
 typedef struct cst_store_entry {
     void *source; /* NULL: this member is in memory */
     cst_store_read_fn read;
-    cst_store_close_fn close; /* NULL: a scope frees the source */
-    float *kept;              /* rows kept_first..kept_end-1, which need not be read; or NULL */
+    cst_store_gather_fn gather; /* NULL: rows between are read too */
+    cst_store_close_fn close;   /* NULL: a scope frees the source */
+    float *kept;                /* rows kept_first..kept_end-1, which need not be read; or NULL */
     int64_t kept_first;
     int64_t kept_end;
 } cst_store_entry;

@@ -10,7 +10,7 @@ enum { PIECE_DOUBLES = 1 << 19, SIDE = 64 };
 
 /* Members that are few, and of more the numbers of each that correlations look at. */
 enum { FEW = 256 };
-static const double NUMBERS = 0x1p18;
+static const double NUMBERS = 0x1p16;
 
 typedef struct columns {
     const cst_view *view;

@@ -181,8 +181,8 @@ cst_status cst_pieces_keep(cst_context *context, cst_scope *scope, const cst_pie
     if (count > 0)
         CST_TRY(cst_pieces_run(context, pieces, looked, first, count, &(cst_pieces_out){0}));
     bool some = from->narrow && from->fetch && !from->read && !from->plain && !from->split;
-    *out =
-        (cst_store_entry){.source = pieces, .read = read_kept, .gather = some ? gather_kept : NULL};
+    *out = (cst_store_entry){
+        .source = pieces, .read = read_kept, .read_rows = some ? gather_kept : NULL};
     return CST_OK;
 }
 

@@ -307,7 +307,8 @@ cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_
                             const int64_t *rows, int64_t count, float *out) {
     const cst_store_entry *entry = &store->entries[member];
     size_t width = (size_t)store->classes;
-    int64_t gap = (entry->gather ? GAP_GATHERED : GAP_BYTES) / (int64_t)(width * sizeof(float)) + 1;
+    int64_t gap =
+        (entry->read_rows ? GAP_GATHERED : GAP_BYTES) / (int64_t)(width * sizeof(float)) + 1;
     int64_t most = PIECE_FLOATS / (int64_t)width + 1;
     float *piece = NULL;
     CST_SCOPE(scope);
@@ -321,8 +322,8 @@ cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_
         int64_t span = rows[i + n - 1] - rows[i] + 1;
         float *to = out + (size_t)i * width;
         bool dense = span == n;
-        if (entry->gather && span > 2 * n) {
-            CST_TRY(entry->gather(context, entry->source, rows + i, n, to));
+        if (entry->read_rows && span > 2 * n) {
+            CST_TRY(entry->read_rows(context, entry->source, rows + i, n, to));
             i += n;
             continue;
         }

@@ -179,9 +179,9 @@ typedef void (*cst_store_close_fn)(cst_context *context, void *source);
 typedef struct cst_store_entry {
     void *source; /* NULL: this member is in memory */
     cst_store_read_fn read;
-    cst_store_gather_fn gather; /* NULL: rows between are read too */
-    cst_store_close_fn close;   /* NULL: a scope frees the source */
-    float *kept;                /* rows kept_first..kept_end-1, which need not be read; or NULL */
+    cst_store_gather_fn read_rows; /* NULL: rows between are read too */
+    cst_store_close_fn close;      /* NULL: a scope frees the source */
+    float *kept; /* rows kept_first..kept_end-1, which need not be read; or NULL */
     int64_t kept_first;
     int64_t kept_end;
 } cst_store_entry;

@@ -144,8 +144,8 @@ def first_screen():
         "autogluon": "AutoGluon's ensemble selection with temperature, reimplemented here", "scikit-learn": "scikit-learn's stacking", "average": "plain average"})
     behind = {m: [n for n, v in pools.items() if v["ratio"]["default"] >= v["ratio"][m]] for m in ("autogluon", "average")}
     return (f"{text}\n\n`default` had a lower NLL than ensemble selection on {len(pools) - len(behind['autogluon'])} of {len(pools)} pools. It was tuned on these pools "
-            f"({sum(n.endswith('_few') for n in pools)} of them are six members of another), and the baselines were run with an earlier build: "
-            "[every pool, all\ncaveats](experiments/results.md#regret). The average was better on "
+            f"({sum(n.endswith('_few') for n in pools)} of them are six-member subsets of another), and the baselines were run with an earlier build: "
+            "[every pool, all\ncaveats](experiments/results.md#regret). The plain average had a lower NLL than `default` on "
             f"{listed(f'`{n}`' for n in behind['average'])}.\nA pool with wrong labels, which only corestack looks for, is left out (`{WRONG_LABELS}`).")
 
 

@@ -212,6 +212,9 @@ def main():
             say(f"bench: {name}")
             start = time.monotonic()
             made = {**ROWS, **LARGE}[name](about)
+            if alone and about["cpu"] != results["machine"]["cpu"] and isinstance(made, list):
+                for r in made:
+                    r["conditions"] += f"; {about['cpu']}, {about['cores']} cores"
             results[name] = made
             say(f"bench: {name} took {time.monotonic() - start:.0f} s")
             text = appendix(results)

@@ -139,7 +139,7 @@ static void splits(void **state) {
         {POOL("", "{'': {}}", MODEL), CST_ERROR_INPUT, ": the split name '' is empty: name it"},
         {OF_SPLIT("'lables': 'y.npy'"), CST_ERROR_INPUT,
          ": unknown key 'lables' in splits.oof; the known keys are labels, targets, annotations, "
-         "ids, folds, groups, conditions, ood, clean, domain, domains, weights, order"},
+         "ids, folds, groups, conditions, ood, clean, domain, domains, weights, order, bytes"},
         {OF_SPLIT("'annotations': 'y.json'"), CST_ERROR_INPUT,
          ": splits.oof.annotations is not supported in pools of task 'classification'; remove it"},
         {POOL("'task': 'regression', ", "{'oof': {'labels': 'y.npy', 'targets': 'y.npy'}}", MODEL),

@@ -211,10 +211,9 @@ static cst_status choose_from(cst_context *context, const cst_fit_job *job, int 
                                   members, count);
     for (int32_t k = 0; k < source->view.members; k++) {
         int32_t better = 0;
-        for (int32_t j = 0; many && baseline == CST_BASELINE_BEST_SINGLE && better < BEST &&
-                            j < source->view.members;
-             j++)
-            better += risk[j] < risk[k] || (risk[j] == risk[k] && j < k);
+        if (many && baseline == CST_BASELINE_BEST_SINGLE)
+            for (int32_t j = 0; j < source->view.members; j++)
+                better += risk[j] < risk[k] || (j < k && risk[j] == risk[k]);
         if (better < BEST)
             members[(*count)++] = k;
     }

@@ -9,6 +9,8 @@ from common import (ALL_MEMBERS, BUILD, CORES, DIFFUSE, FORTY, HUGE, IMAGENET, M
 from page import fit_row, row
 
 NO_NESTING = "evaluate.nested=false"
+ALL_ROWS = "noise=off"  # in diffuse pools, rows that no member gets right look like wrong labels
+DIFFUSELY = "diffuse, noise=off"
 SLACK = 48 << 20  # resident memory may be above a budget by this
 
 
@@ -110,17 +112,16 @@ def default(about):
 
 def diffuse(about):
     """The default preset without nesting on a large pool of diffuse members, with ample memory and with little."""
-    return large_diffuse(about, "default preset", [NO_NESTING], 15)
+    return large_diffuse(about, "default preset", [NO_NESTING, ALL_ROWS], 15)
 
 
 def diffuse_nested(about):
     """The same with nested selection."""
-    return large_diffuse(about, "default preset, nested", [], 60)
+    return large_diffuse(about, "default preset, nested", [ALL_ROWS], 60)
 
 
 def large_diffuse(about, what, settings, seconds):
-    text = "diffuse, "
-    ample = default_row(what, DIFFUSE, about, *settings, kind="f16", spread="diffuse", text=text, seconds=seconds)
+    ample = default_row(what, DIFFUSE, about, *settings, kind="f16", spread="diffuse", text=f"{DIFFUSELY}, ", seconds=seconds)
     manifest = pool(*DIFFUSE, "f16", "diffuse")
     rounds = 2 if ample["ours_s"] < 60 else 1
     small = min((fit(manifest, *settings, preset="default", memory="256MiB") for _ in range(rounds)),
@@ -132,22 +133,23 @@ def large_diffuse(about, what, settings, seconds):
 
 def forty(about):
     """The default preset, nested, with forty diffuse members."""
-    return [default_row("default preset, nested", FORTY, about, spread="diffuse", text="diffuse, ", seconds=18)]
+    return [default_row("default preset, nested", FORTY, about, ALL_ROWS, spread="diffuse", text=f"{DIFFUSELY}, ", seconds=18)]
 
 
 def many_members(about):
     """The default preset without nesting, with 250 diffuse members of a small pool."""
-    return [default_row("default preset", MANY_MEMBERS, about, NO_NESTING, spread="diffuse", text="diffuse, ", seconds=12)]
+    return [default_row("default preset", MANY_MEMBERS, about, NO_NESTING, ALL_ROWS, spread="diffuse", text=f"{DIFFUSELY}, ",
+                        seconds=12)]
 
 
 def search(about):
     """The default preset, nested, with 1,000 members (--large)."""
     manifest = pool(*SEARCH, "f16", "diffuse")
     looked, _, held, _ = run([BUILD / "corestack", "inspect", manifest, "--json", "--quiet"])
-    document = fit(manifest, preset="default")
+    document = fit(manifest, ALL_ROWS, preset="default")
     document["before"] = None
     out = [row("inspect", f"{shape_text(SEARCH)}, diffuse, float16", looked, rss=held, seconds=60),
-           fit_row("default preset, nested", f"{shape_text(SEARCH)}, diffuse, float16", document, seconds=300,
+           fit_row("default preset, nested", f"{shape_text(SEARCH)}, {DIFFUSELY}, float16", document, seconds=300,
                    note=f"{document['models_kept']} members kept")]
     drop_pool(manifest)
     return out
@@ -194,9 +196,9 @@ def one_pool(about):
                            note=f"the same objective to 1e-6, from probabilities in memory; {other['evaluations']} "
                                 f"evaluations of the peer{reached}"))
         if spread == "diffuse":
-            document = fits(manifest, NO_NESTING, preset="default")
+            document = fits(manifest, NO_NESTING, ALL_ROWS, preset="default")
             least = floors.default(manifest, ALL_MEMBERS, pool_bytes(manifest), document, about)
-            out.append(fit_row("default preset", text + ", float32", document,
+            out.append(fit_row("default preset", text + ", noise=off, float32", document,
                                against="SciPy's one pool of all members", theirs=best["lbfgs"]["seconds"], at_most=4,
                                floor=least["total"], floors=least))
         path.unlink()
@@ -273,7 +275,7 @@ def entropy_growth(preset, settings, stages):
     lines = []
     for nats in (0.5, 2) if SMOKE else (0.1, 0.5, 1, 2, 3, 4):
         manifest = pool(*shape, spread=nats)
-        seconds = quickest(manifest, *settings, preset=preset)
+        seconds = quickest(manifest, *settings, ALL_ROWS, preset=preset)
         lines.append([nats] + [seconds.get(stage) or 0 for stage in stages])
         drop_pool(manifest)
     return {"preset": preset, "axis": "nats", "stages": stages, "lines": lines, "slopes": None,

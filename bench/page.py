@@ -154,7 +154,8 @@ def appendix(results):
             "Both sides take turns, A B A B, and the lowest time of each counts; fits of a minute or more are made once. Imports "
             "of the peers are not counted, our times are of whole processes. Peak memory is the kernel's, mapped files "
             "included. Pools are made by bench/pool.c, with peaked members unless a row says diffuse: softmax of normal "
-            "noise plus 4 + 3 z on the true class. `before` is an older version of corestack in the same run (`--against TOOL`)."
+            "noise plus 4 + 3 z on the true class; rows with a low z look like wrong labels, and noise=off keeps them. `before` is "
+            "an older version of corestack in the same run (`--against TOOL`)."
             + (f" OPENBLAS_CORETYPE was {m['blas']} on both sides." if m.get("blas") else ""), ""]
     rows = rows_of(results)
     text += table(rows) + stage_table(rows)

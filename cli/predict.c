@@ -278,27 +278,31 @@ static int write_likeliest(cli_call *call, prediction *p, const cst_topk *topk) 
 static int write_lists(cli_call *call, prediction *p) {
     cst_topk *topk = NULL;
     int64_t top = 0;
-    bool decide = cli_flag(call, "decide");
+    int code = CLI_OK;
     const char *const foreign[] = {"like", "column", "format"};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         if (cli_value(call, foreign[i]))
             return cli_fail(call,
                             "option --%s is not for lists of the likeliest classes: remove it",
                             foreign[i]);
-    if (!decide && !cli_outfile_ends(p->outfile, ".npz") && !p->outfile->direct)
+    CLI_TRY(cli_integer(call, "top", 1, CLI_WHOLE_MAX, &top));
+    if (cli_flag(call, "decide")) {
+        p->columns = "the likeliest class of each row";
+        CLI_DO(cst_model_predict_topk(call->context, call->model, call->pool, p->split, 1, &topk));
+        p->rows = topk->rows;
+        code = write_likeliest(call, p, topk);
+        cst_topk_free(call->context, topk);
+        return code;
+    }
+    if (!cli_outfile_ends(p->outfile, ".npz"))
         return cli_fail(call,
                         "-o %s: lists of the likeliest classes are written as .npz; use that "
                         "extension, or --decide for the likeliest class of each row",
                         p->outfile->path);
-    CLI_TRY(cli_integer(call, "top", 1, CLI_WHOLE_MAX, &top));
-    CLI_DO(cst_model_predict_topk(call->context, call->model, call->pool, p->split,
-                                  decide ? 1 : top, &topk));
-    p->rows = topk->rows;
-    int code = decide ? write_likeliest(call, p, topk)
-                      : cli_check(call, cst_write_topk(call->context, p->outfile->final, topk));
-    p->columns = decide ? "the likeliest class of each row" : "indices, logprobs and rest";
-    cst_topk_free(call->context, topk);
-    return code;
+    p->columns = "indices, logprobs and rest";
+    return cli_check(call, cst_model_write_topk(call->context, call->model, call->pool, p->split,
+                                                top, cli_writes() ? p->outfile->final : NULL,
+                                                &p->rows));
 }
 
 /* ---- values of a regression ---- */

@@ -28,9 +28,12 @@ CST_API cst_status cst_model_predict_topk(cst_context *context, const cst_model 
 /* Frees predictions; NULL is accepted. */
 CST_API void cst_topk_free(cst_context *context, cst_topk *topk);
 
-/* Writes an npz file of arrays "indices" (int32), "logprobs" and "rest" (float32), which is itself
- * a member's file. The file is written completely, or `path` is unchanged. */
-CST_API cst_status cst_write_topk(cst_context *context, const char *path, const cst_topk *topk);
+/* Predicts as above into an npz of "indices" (int32), "logprobs" and "rest" (float32), itself a
+ * member's file, written whole or not at all; little of it is held in memory. *rows: how many.
+ * path: a file; NULL: this rank writes none. */
+CST_API cst_status cst_model_write_topk(cst_context *context, const cst_model *model,
+                                        cst_pool *pool, const char *split, int64_t top,
+                                        const char *path, int64_t *rows);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 
 #include "core/wide.h"
 #include "data/pool/pool.h"
+#include "data/readers/npz_write.h"
 #include "model/predict.h"
 
 #include <corestack/topk.h>
@@ -252,8 +253,8 @@ typedef struct predict_job {
     const cst_view *view;
     cst_topk_mix mix;
     size_t top;
-    int32_t *indices;
-    float *logprobs, *rest;
+    int64_t first; /* block: that of the first row of `out` */
+    const cst_topk *out;
 } predict_job;
 
 static bool is_behind(const found *a, const found *b) {
@@ -298,69 +299,94 @@ static size_t take_top(const cst_topk_reader *r, size_t top, found *heap) {
 
 static cst_status predict_block(cst_context *context, void *user, int64_t block) {
     const predict_job *job = user;
+    const cst_topk *out = job->out;
     cst_topk_reader r;
     CST_SCOPE(scope);
     CST_TRY(cst_topk_reader_take(context, scope, job->view, &r));
-    CST_TRY(cst_topk_reader_block(context, &r, block));
+    CST_TRY(cst_topk_reader_block(context, &r, job->first + block));
     CST_NEW(context, scope, found, heap, job->top);
     for (int64_t i = 0; i < r.count; i++) {
-        size_t at = (size_t)(r.first + i);
+        size_t at = (size_t)(cst_block_first(block) + i);
         double other = 0;
         double rest = 0;
         cst_topk_reader_row(&r, i);
         (void)cst_topk_mixed(&r, &job->mix, &other);
         size_t count = take_top(&r, job->top, heap);
         for (size_t j = 0; j < job->top; j++) {
-            job->indices[at * job->top + j] = j < count ? heap[j].class : -1;
-            job->logprobs[at * job->top + j] =
+            out->indices[at * job->top + j] = j < count ? heap[j].class : -1;
+            out->logprobs[at * job->top + j] =
                 j < count ? (float)(other + heap[j].score) : -INFINITY;
         }
         for (size_t j = 0; j < count; j++)
             r.p[heap[j].place] = 0;
         for (int32_t u = 0; u < r.row.count; u++)
             rest += r.p[u];
-        job->rest[at] = (float)log(rest + (r.classes - r.row.count) * exp(other));
+        out->rest[at] = (float)log(rest + (r.classes - r.row.count) * exp(other));
     }
     return CST_OK;
 }
 
-static cst_status predict(cst_context *context, const cst_model *model, cst_pool *pool,
-                          const char *split, int64_t top, cst_topk *out) {
-    cst_view view = {0};
-    CST_SCOPE(scope);
+/* The view of a split, and how many classes of each row are asked for. */
+static cst_status open_split(cst_context *context, cst_scope *scope, const cst_model *model,
+                             cst_pool *pool, const char *split, int64_t top, cst_view *view,
+                             predict_job *job) {
     if (model->task != CST_TASK_TOPK || cst_pool_task(pool) != CST_TASK_TOPK)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "lists of the likeliest classes are predicted by a model of such members "
                         "from such members; the model is of %s, the pool of %s",
                         cst_task_text(model->task), cst_task_text(cst_pool_task(pool)));
-    CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
-    int64_t most = (int64_t)listed_by(&view) * (top > 0 ? view.members : 1);
+    CST_TRY(cst_model_view(context, scope, model, pool, split, view));
+    int64_t most = (int64_t)listed_by(view) * (top > 0 ? view->members : 1);
     most = top > 0 && top < most ? top : most;
-    *out = (cst_topk){.rows = view.rows, .top = most < model->classes ? most : model->classes};
+    most = most < model->classes ? most : model->classes;
+    *job = (predict_job){.view = view, .mix = cst_topk_mix_of(model), .top = (size_t)most};
+    return cst_stage(context, "predict");
+}
+
+/* Arrays for `rows` rows, which the caller frees also after a failure. */
+static cst_status take_arrays(cst_context *context, int64_t rows, size_t top, cst_topk *out) {
     size_t cells = 0;
-    if (!cst_size_mul((size_t)out->rows, (size_t)out->top, &cells))
+    *out = (cst_topk){.rows = rows, .top = (int64_t)top};
+    if (!cst_size_mul((size_t)rows, top, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many rows to predict");
     out->indices = cst_alloc(context, cells, sizeof *out->indices);
     out->logprobs = cst_alloc(context, cells, sizeof *out->logprobs);
-    out->rest = cst_alloc(context, (size_t)out->rows, sizeof *out->rest);
-    if (!out->indices || !out->logprobs || !out->rest)
-        return CST_ERROR_MEMORY;
-    predict_job job = {&view,        cst_topk_mix_of(model), (size_t)out->top,
-                       out->indices, out->logprobs,          out->rest};
-    CST_TRY(cst_stage(context, "predict"));
-    const size_t width = job.top * sizeof *out->indices;
+    out->rest = cst_alloc(context, (size_t)rows, sizeof *out->rest);
+    return out->indices && out->logprobs && out->rest ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static void free_arrays(cst_context *context, cst_topk *topk) {
+    cst_free(context, topk->indices);
+    cst_free(context, topk->logprobs);
+    cst_free(context, topk->rest);
+}
+
+/* Predicts the rows of `out`, the first of which begins a block. */
+static cst_status predict_rows(cst_context *context, predict_job *job, int64_t first,
+                               const cst_topk *out) {
+    const size_t width = job->top * sizeof *out->indices;
     const cst_share filled[] = {cst_share_rows(out->indices, out->rows, width),
                                 cst_share_rows(out->logprobs, out->rows, width),
                                 cst_share_rows(out->rest, out->rows, sizeof *out->rest)};
-    return cst_parallel_fill(context, cst_block_count(view.rows), predict_block, &job, filled, 3);
+    job->first = first / CST_BLOCK_ROWS;
+    job->out = out;
+    return cst_parallel_fill(context, cst_block_count(out->rows), predict_block, job, filled, 3);
+}
+
+static cst_status predict(cst_context *context, const cst_model *model, cst_pool *pool,
+                          const char *split, int64_t top, cst_topk *out) {
+    cst_view view = {0};
+    predict_job job;
+    CST_SCOPE(scope);
+    CST_TRY(open_split(context, scope, model, pool, split, top, &view, &job));
+    CST_TRY(take_arrays(context, view.rows, job.top, out));
+    return predict_rows(context, &job, 0, out);
 }
 
 void cst_topk_free(cst_context *context, cst_topk *topk) {
     if (!topk)
         return;
-    cst_free(context, topk->indices);
-    cst_free(context, topk->logprobs);
-    cst_free(context, topk->rest);
+    free_arrays(context, topk);
     cst_free(context, topk);
 }
 
@@ -379,4 +405,48 @@ cst_status cst_model_predict_topk(cst_context *context, const cst_model *model, 
     else
         *out = made;
     return cst_why(context, status);
+}
+
+/* Rows that are held in memory while a split is written: whole blocks. */
+static int64_t piece_rows(const predict_job *job) {
+    enum { PIECE_BYTES = 1 << 24 };
+    size_t blocks = PIECE_BYTES / (CST_BLOCK_ROWS * (2 * job->top + 1) * sizeof(float));
+    return (int64_t)(blocks > 1 ? blocks : 1) * CST_BLOCK_ROWS;
+}
+
+static cst_status write_split(cst_context *context, const cst_model *model, cst_pool *pool,
+                              const char *split, int64_t top, const char *path, int64_t *rows) {
+    cst_view view = {0};
+    predict_job job;
+    cst_topk_file *file = NULL;
+    CST_SCOPE(scope);
+    CST_TRY(open_split(context, scope, model, pool, split, top, &view, &job));
+    int64_t most = piece_rows(&job);
+    most = most < view.rows ? most : view.rows;
+    if (path)
+        CST_TRY(cst_topk_file_open(context, scope, path, view.rows, (int64_t)job.top, &file));
+    cst_topk piece;
+    cst_status status = take_arrays(context, most, job.top, &piece);
+    for (int64_t first = 0; status == CST_OK && first < view.rows; first += piece.rows) {
+        piece.rows = most < view.rows - first ? most : view.rows - first;
+        status = predict_rows(context, &job, first, &piece);
+        if (file)
+            CST_THEN(cst_topk_file_put(context, file, first, &piece));
+    }
+    free_arrays(context, &piece);
+    if (file)
+        status = cst_topk_file_end(context, file, status);
+    *rows = status == CST_OK ? view.rows : 0;
+    return status;
+}
+
+cst_status cst_model_write_topk(cst_context *context, const cst_model *model, cst_pool *pool,
+                                const char *split, int64_t top, const char *path, int64_t *rows) {
+    CST_CLEAR(rows);
+    CST_ENTER(context);
+    if (!model || !pool || !split || top < 0 || !rows)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_write_topk: model, pool, split, a number of classes and an "
+                        "output are required");
+    return cst_why(context, write_split(context, model, pool, split, top, path, rows));
 }

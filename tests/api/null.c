@@ -611,17 +611,19 @@ static void computations(void **state) {
     REFUSED(
         cst_model_predict_detections(f->context, f->model, f->pool, "oof", NULL, 0, 0, NULL, NULL));
     cst_topk *topk = NULL;
-    const cst_topk empty = {.rows = 1, .top = 1};
+    int64_t written = 0;
     REFUSED_ALONE(cst_model_predict_topk(NULL, f->model, f->pool, "oof", 0, &topk));
     REFUSED(cst_model_predict_topk(f->context, NULL, f->pool, "oof", 0, &topk));
     REFUSED(cst_model_predict_topk(f->context, f->model, NULL, "oof", 0, &topk));
     REFUSED(cst_model_predict_topk(f->context, f->model, f->pool, NULL, 0, &topk));
     REFUSED(cst_model_predict_topk(f->context, f->model, f->pool, "oof", -1, &topk));
     REFUSED(cst_model_predict_topk(f->context, f->model, f->pool, "oof", 0, NULL));
-    REFUSED_ALONE(cst_write_topk(NULL, "a.npz", &empty));
-    REFUSED(cst_write_topk(f->context, NULL, &empty));
-    REFUSED(cst_write_topk(f->context, "a.npz", NULL));
-    REFUSED(cst_write_topk(f->context, "a.npz", &empty));
+    REFUSED_ALONE(cst_model_write_topk(NULL, f->model, f->pool, "oof", 0, "a.npz", &written));
+    REFUSED(cst_model_write_topk(f->context, NULL, f->pool, "oof", 0, "a.npz", &written));
+    REFUSED(cst_model_write_topk(f->context, f->model, NULL, "oof", 0, "a.npz", &written));
+    REFUSED(cst_model_write_topk(f->context, f->model, f->pool, NULL, 0, "a.npz", &written));
+    REFUSED(cst_model_write_topk(f->context, f->model, f->pool, "oof", -1, "a.npz", &written));
+    REFUSED(cst_model_write_topk(f->context, f->model, f->pool, "oof", 0, "a.npz", NULL));
     cst_topk_free(f->context, NULL);
     REFUSED_ALONE(cst_evaluate_member(NULL, f->pool, "oof", 0, NULL, 0, 0, &report));
     REFUSED(cst_evaluate_member(f->context, NULL, "oof", 0, NULL, 0, 0, &report));

@@ -247,7 +247,7 @@ static const char *const UNSIZED[] = {
     /* As many rows as the report of a guard: in tests/model/labels.c. */
     "cst_model_label_shift", "cst_model_predict_detections",
     /* Need a pool of lists, and arrays of one: in tests/cli/test_topk.py. */
-    "cst_model_predict_topk", "cst_write_topk", NULL};
+    "cst_model_predict_topk", "cst_model_write_topk", NULL};
 
 /* The least power of two of which no memory holds so many: of numbers of 8 bytes, and of three of
  * 4, 2^53. */

@@ -244,11 +244,13 @@ class Lists(PoolCase):
         for memory in ((), ("--memory", "64MiB")):
             self.works("fit", *names, "--labels", self.path("y.npy"), "--classes", classes, "-o", self.model, "-s", "evaluate.nested=false", *memory)
             out = self.path("out.npz")
-            self.works("predict", self.model, *names, "-o", out, "--top", 3, *memory)
+            self.works("predict", self.model, *names, "-o", out, "--top", 2 * size, *memory)  # written in two pieces
             said.append((open(self.model, "rb").read(), {key: value for key, value in np.load(out).items()}))
         self.assertEqual(said[0][0], said[1][0])
         for key, value in said[0][1].items():
             self.assertTrue(np.array_equal(value, said[1][1][key]), key)
+        self.works("predict", self.model, *names, "-o", self.path("likeliest.npy"), "--decide")
+        self.assertTrue(np.array_equal(np.load(self.path("likeliest.npy")), said[0][1]["indices"][:, 0]))
 
     def test_what_is_refused(self):
         arrays = dict(np.load(self.path("oof_m1.npz")))

@@ -300,9 +300,9 @@ static int write_lists(cli_call *call, prediction *p) {
                         "extension, or --decide for the likeliest class of each row",
                         p->outfile->path);
     p->columns = "indices, logprobs and rest";
-    return cli_check(call, cst_model_write_topk(call->context, call->model, call->pool, p->split,
-                                                top, cli_writes() ? p->outfile->final : NULL,
-                                                &p->rows));
+    return cli_check(call,
+                     cst_model_write_topk(call->context, call->model, call->pool, p->split, top,
+                                          cli_writes() ? p->outfile->final : NULL, &p->rows));
 }
 
 /* ---- values of a regression ---- */

@@ -7,8 +7,8 @@
 
 typedef struct cst_topk_file cst_topk_file;
 
-/* Starts the file for `rows` rows of `top` classes; cst_topk_file_end finishes it. Pipes and devices
- * are CST_ERROR_ARGUMENT. */
+/* Starts the file for `rows` rows of `top` classes; cst_topk_file_end finishes it. Pipes and
+ * devices are CST_ERROR_ARGUMENT. */
 cst_status cst_topk_file_open(cst_context *context, cst_scope *scope, const char *path,
                               int64_t rows, int64_t top, cst_topk_file **out);
 /* Rows `first` and on; all rows are put once, in order. */

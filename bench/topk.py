@@ -7,13 +7,12 @@ tool, and prints rows per second and the memory that was used, for one shape or 
 
 import argparse
 import multiprocessing
-import os
 import shutil
-import subprocess
 import tempfile
-import time
 
 import numpy as np
+
+import common
 
 PART = 50_000  # rows made at a time
 
@@ -49,12 +48,9 @@ def make(folder, rows, classes, members, listed, seed=0):
 
 
 def run(tool, *arguments):
-    before = time.perf_counter()
-    child = subprocess.Popen([tool, *map(str, arguments)], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    if status != 0:
-        raise SystemExit(f"failed: {' '.join(map(str, arguments))}")
-    return time.perf_counter() - before, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    """Seconds, seconds of CPU and MiB at most of the tool."""
+    seconds, _, held, cpu = common.run([tool, *arguments])
+    return seconds, cpu, held / 2**20
 
 
 def measure(tool, rows, classes, members, listed, more, nested):
@@ -75,11 +71,10 @@ def measure(tool, rows, classes, members, listed, more, nested):
 
 def rows(about, n=1_000_000, memory="1GiB"):
     """For docs/benchmarks.md: 15 minutes for ten million rows and 100,000 predicted rows a second, in 2 GiB."""
-    from common import BUILD, SMOKE
     from page import row
 
-    n = 2_000 if SMOKE else n
-    fit, predict = measure(BUILD / "corestack", n, 128_000, 8, 64, ["--memory", memory], True)
+    n = 2_000 if common.SMOKE else n
+    fit, predict = measure(common.BUILD / "corestack", n, 128_000, 8, 64, ["--memory", memory], True)
     shape = f"N = {n:,}, C = 128,000, K = 8, 64 listed, npy, --memory {memory}"
     return [row(f"lists, {what}", shape, seconds, seconds=n * goal, rss=held * 2**20, limit=2**31, note=f"{cpu:.0f} s of processor")
             for what, (seconds, cpu, held), goal in (("default preset, nested", fit, 900 / 1e7), ("prediction", predict, 1e-5))]
@@ -93,12 +88,11 @@ def grown(base):
 
 def growth(about):
     """How the time of a fit without nested scores grows."""
-    from common import BUILD, SMOKE
     from page import row
 
     out = []
-    for s in grown({"rows": 2_000 if SMOKE else 50_000, "classes": 128_000, "members": 8, "listed": 64}):
-        (seconds, cpu, held), (predict, _, _) = measure(BUILD / "corestack", **s, more=[], nested=False)
+    for s in grown({"rows": 2_000 if common.SMOKE else 50_000, "classes": 128_000, "members": 8, "listed": 64}):
+        (seconds, cpu, held), (predict, _, _) = measure(common.BUILD / "corestack", **s, more=[], nested=False)
         out.append(row("lists, default preset, not nested", f"N = {s['rows']:,}, C = {s['classes']:,}, K = {s['members']}, {s['listed']} listed, npy",
                        seconds, rss=held * 2**20, note=f"{cpu:.1f} s of processor; {s['rows'] / predict:,.0f} predicted rows a second"))  # fmt: skip
     return out

@@ -249,6 +249,8 @@ typedef struct found {
     int32_t place;
 } found;
 
+enum { TOGETHER = 8 }; /* blocks of a task */
+
 typedef struct predict_job {
     const cst_view *view;
     cst_topk_mix mix;
@@ -297,31 +299,39 @@ static size_t take_top(const cst_topk_reader *r, size_t top, found *heap) {
     return count;
 }
 
-static cst_status predict_block(cst_context *context, void *user, int64_t block) {
-    const predict_job *job = user;
+/* Row `at` of `out` from row `i` of what was read. */
+static void predict_row(const predict_job *job, cst_topk_reader *r, int64_t i, size_t at,
+                        found *heap) {
     const cst_topk *out = job->out;
+    double other = 0;
+    double rest = 0;
+    cst_topk_reader_row(r, i);
+    (void)cst_topk_mixed(r, &job->mix, &other);
+    size_t count = take_top(r, job->top, heap);
+    for (size_t j = 0; j < job->top; j++) {
+        out->indices[at * job->top + j] = j < count ? heap[j].class : -1;
+        out->logprobs[at * job->top + j] = j < count ? (float)(other + heap[j].score) : -INFINITY;
+    }
+    for (size_t j = 0; j < count; j++)
+        r->p[heap[j].place] = 0;
+    for (int32_t u = 0; u < r->row.count; u++)
+        rest += r->p[u];
+    out->rest[at] = (float)log(rest + (r->classes - r->row.count) * exp(other));
+}
+
+/* Some blocks, for which the memory is taken once. */
+static cst_status predict_blocks(cst_context *context, void *user, int64_t task) {
+    const predict_job *job = user;
     cst_topk_reader r;
     CST_SCOPE(scope);
     CST_TRY(cst_topk_reader_take(context, scope, job->view, &r));
-    CST_TRY(cst_topk_reader_block(context, &r, job->first + block));
     CST_NEW(context, scope, found, heap, job->top);
-    for (int64_t i = 0; i < r.count; i++) {
-        size_t at = (size_t)(cst_block_first(block) + i);
-        double other = 0;
-        double rest = 0;
-        cst_topk_reader_row(&r, i);
-        (void)cst_topk_mixed(&r, &job->mix, &other);
-        size_t count = take_top(&r, job->top, heap);
-        for (size_t j = 0; j < job->top; j++) {
-            out->indices[at * job->top + j] = j < count ? heap[j].class : -1;
-            out->logprobs[at * job->top + j] =
-                j < count ? (float)(other + heap[j].score) : -INFINITY;
-        }
-        for (size_t j = 0; j < count; j++)
-            r.p[heap[j].place] = 0;
-        for (int32_t u = 0; u < r.row.count; u++)
-            rest += r.p[u];
-        out->rest[at] = (float)log(rest + (r.classes - r.row.count) * exp(other));
+    for (int64_t b = task * TOGETHER; b < (task + 1) * TOGETHER; b++) {
+        if (cst_block_first(b) >= job->out->rows)
+            break;
+        CST_TRY(cst_topk_reader_block(context, &r, job->first + b));
+        for (int64_t i = 0; i < r.count; i++)
+            predict_row(job, &r, i, (size_t)(cst_block_first(b) + i), heap);
     }
     return CST_OK;
 }
@@ -365,12 +375,15 @@ static void free_arrays(cst_context *context, cst_topk *topk) {
 static cst_status predict_rows(cst_context *context, predict_job *job, int64_t first,
                                const cst_topk *out) {
     const size_t width = job->top * sizeof *out->indices;
-    const cst_share filled[] = {cst_share_rows(out->indices, out->rows, width),
-                                cst_share_rows(out->logprobs, out->rows, width),
-                                cst_share_rows(out->rest, out->rows, sizeof *out->rest)};
+    cst_share filled[] = {cst_share_rows(out->indices, out->rows, width),
+                          cst_share_rows(out->logprobs, out->rows, width),
+                          cst_share_rows(out->rest, out->rows, sizeof *out->rest)};
+    for (int i = 0; i < 3; i++)
+        filled[i].bytes *= TOGETHER;
     job->first = first / CST_BLOCK_ROWS;
     job->out = out;
-    return cst_parallel_fill(context, cst_block_count(out->rows), predict_block, job, filled, 3);
+    return cst_parallel_fill(context, (cst_block_count(out->rows) + TOGETHER - 1) / TOGETHER,
+                             predict_blocks, job, filled, 3);
 }
 
 static cst_status predict(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -409,7 +422,7 @@ cst_status cst_model_predict_topk(cst_context *context, const cst_model *model, 
 
 /* Rows that are held in memory while a split is written: whole blocks. */
 static int64_t piece_rows(const predict_job *job) {
-    enum { PIECE_BYTES = 1 << 24 };
+    enum { PIECE_BYTES = 1 << 25 };
     size_t blocks = PIECE_BYTES / (CST_BLOCK_ROWS * (2 * job->top + 1) * sizeof(float));
     return (int64_t)(blocks > 1 ? blocks : 1) * CST_BLOCK_ROWS;
 }

@@ -231,7 +231,7 @@ class Lists(PoolCase):
 
     def test_rows_that_stay_on_disk(self):
         rng = np.random.default_rng(6)
-        rows, size, classes = 45_000, 40, 1000
+        rows, size, classes = 55_000, 40, 1000
         y = rng.integers(0, classes, rows)
         np.save(self.path("y.npy"), y)
         names = []

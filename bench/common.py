@@ -210,6 +210,15 @@ def forget(files):
         os.close(file)
 
 
+def page_fault():
+    """Seconds of the first touch of a page of memory."""
+    pages = 1 << 14
+    with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+        start = time.perf_counter()
+        memory[::mmap.PAGESIZE] = bytes(pages)
+        return (time.perf_counter() - start) / pages
+
+
 def machine():
     """Rates that floors are computed from, measured in this run."""
     WORK.mkdir(parents=True, exist_ok=True)
@@ -230,4 +239,4 @@ def machine():
     return {"cpu": name, "cores": CORES, "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
             "kernel": platform.release(), "python": platform.python_version(), "sgemm_1": sgemm_rate(1),
             "sgemm_2": sgemm_rate(2), "read_cached": cached, "read_disk": disk, "rates_1": rates(1), "rates_2": rates(2),
-            "load": os.getloadavg()[0], "blas": os.environ.get("OPENBLAS_CORETYPE")}
+            "page_fault": page_fault(), "load": os.getloadavg()[0], "blas": os.environ.get("OPENBLAS_CORETYPE")}

@@ -294,6 +294,12 @@ static int write_lists(cli_call *call, prediction *p) {
         cst_topk_free(call->context, topk);
         return code;
     }
+    if (p->outfile->direct && cli_writes())
+        return cli_fail(
+            call,
+            "-o %s: lists of the likeliest classes are written to a file, not to a pipe "
+            "or a device: name a file that ends in .npz",
+            p->outfile->path);
     if (!cli_outfile_ends(p->outfile, ".npz"))
         return cli_fail(call,
                         "-o %s: lists of the likeliest classes are written as .npz; use that "

@@ -249,13 +249,12 @@ typedef struct found {
     int32_t place;
 } found;
 
-enum { TOGETHER = 8 }; /* blocks of a task */
-
 typedef struct predict_job {
     const cst_view *view;
     cst_topk_mix mix;
     size_t top;
-    int64_t first; /* block: that of the first row of `out` */
+    int64_t together; /* blocks of a task */
+    int64_t first;    /* block: that of the first row of `out` */
     const cst_topk *out;
 } predict_job;
 
@@ -326,7 +325,7 @@ static cst_status predict_blocks(cst_context *context, void *user, int64_t task)
     CST_SCOPE(scope);
     CST_TRY(cst_topk_reader_take(context, scope, job->view, &r));
     CST_NEW(context, scope, found, heap, job->top);
-    for (int64_t b = task * TOGETHER; b < (task + 1) * TOGETHER; b++) {
+    for (int64_t b = task * job->together; b < (task + 1) * job->together; b++) {
         if (cst_block_first(b) >= job->out->rows)
             break;
         CST_TRY(cst_topk_reader_block(context, &r, job->first + b));
@@ -349,8 +348,9 @@ static cst_status open_split(cst_context *context, cst_scope *scope, const cst_m
     int64_t most = (int64_t)listed_by(view) * (top > 0 ? view->members : 1);
     most = top > 0 && top < most ? top : most;
     most = most < model->classes ? most : model->classes;
-    *job = (predict_job){.view = view, .mix = cst_topk_mix_of(model), .top = (size_t)most};
-    return cst_stage(context, "predict");
+    *job = (predict_job){
+        .view = view, .mix = cst_topk_mix_of(model), .top = (size_t)most, .together = 1};
+    return CST_OK;
 }
 
 /* Arrays for `rows` rows, which the caller frees also after a failure. */
@@ -379,11 +379,11 @@ static cst_status predict_rows(cst_context *context, predict_job *job, int64_t f
                           cst_share_rows(out->logprobs, out->rows, width),
                           cst_share_rows(out->rest, out->rows, sizeof *out->rest)};
     for (int i = 0; i < 3; i++)
-        filled[i].bytes *= TOGETHER;
+        filled[i].bytes *= (size_t)job->together;
     job->first = first / CST_BLOCK_ROWS;
     job->out = out;
-    return cst_parallel_fill(context, (cst_block_count(out->rows) + TOGETHER - 1) / TOGETHER,
-                             predict_blocks, job, filled, 3);
+    int64_t tasks = (cst_block_count(out->rows) + job->together - 1) / job->together;
+    return cst_parallel_fill(context, tasks, predict_blocks, job, filled, 3);
 }
 
 static cst_status predict(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -393,6 +393,7 @@ static cst_status predict(cst_context *context, const cst_model *model, cst_pool
     CST_SCOPE(scope);
     CST_TRY(open_split(context, scope, model, pool, split, top, &view, &job));
     CST_TRY(take_arrays(context, view.rows, job.top, out));
+    CST_TRY(cst_stage(context, "predict"));
     return predict_rows(context, &job, 0, out);
 }
 
@@ -420,11 +421,11 @@ cst_status cst_model_predict_topk(cst_context *context, const cst_model *model, 
     return cst_why(context, status);
 }
 
-/* Rows that are held in memory while a split is written: whole blocks. */
-static int64_t piece_rows(const predict_job *job) {
+/* Blocks that are held in memory while a split is written. */
+static int64_t piece_blocks(const predict_job *job) {
     enum { PIECE_BYTES = 1 << 25 };
     size_t blocks = PIECE_BYTES / (CST_BLOCK_ROWS * (2 * job->top + 1) * sizeof(float));
-    return (int64_t)(blocks > 1 ? blocks : 1) * CST_BLOCK_ROWS;
+    return blocks > 1 ? (int64_t)blocks : 1;
 }
 
 static cst_status write_split(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -434,19 +435,22 @@ static cst_status write_split(cst_context *context, const cst_model *model, cst_
     cst_topk_file *file = NULL;
     CST_SCOPE(scope);
     CST_TRY(open_split(context, scope, model, pool, split, top, &view, &job));
-    int64_t most = piece_rows(&job);
-    most = most < view.rows ? most : view.rows;
+    int64_t most = piece_blocks(&job);
+    job.together = most < 16 ? 1 : most < 128 ? most / 16 : 8; /* 16 tasks, for as many threads */
+    most = most < cst_block_count(view.rows) ? most * CST_BLOCK_ROWS : view.rows;
     if (path)
         CST_TRY(cst_topk_file_open(context, scope, path, view.rows, (int64_t)job.top, &file));
     cst_topk piece;
     cst_status status = take_arrays(context, most, job.top, &piece);
     for (int64_t first = 0; status == CST_OK && first < view.rows; first += piece.rows) {
         piece.rows = most < view.rows - first ? most : view.rows - first;
-        status = predict_rows(context, &job, first, &piece);
+        status = cst_progress(context, "predict", first, view.rows);
+        CST_THEN(predict_rows(context, &job, first, &piece));
         if (file)
             CST_THEN(cst_topk_file_put(context, file, first, &piece));
     }
     free_arrays(context, &piece);
+    CST_THEN(cst_progress(context, "predict", view.rows, view.rows));
     if (file)
         status = cst_topk_file_end(context, file, status);
     *rows = status == CST_OK ? view.rows : 0;

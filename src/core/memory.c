@@ -10,7 +10,7 @@
 #endif
 #include <sys/mman.h>
 
-enum { ALIGNMENT = 64, COPY_BYTES = 4 << 20, COUNTED_BYTES = 1 << 16, HUGE_FROM = 2 << 20 };
+enum { ALIGNMENT = 64, COPY_BYTES = 4 << 20, COUNTED_BYTES = 1 << 16, HUGE_FROM = 8 << 20 };
 
 void *cst_default_realloc(void *user, void *pointer, size_t bytes) {
     (void)user;

@@ -226,10 +226,11 @@ static void *alloc_mapped(cst_context *context, size_t bytes) {
 /* Asks for pages of 2 MiB: on virtual machines a first touch of a page can take 10 microseconds. */
 static char *in_huge_pages(char *raw, size_t bytes) {
 #ifdef MADV_HUGEPAGE
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t skipped = page - (uintptr_t)raw % page;
-    if (raw && bytes >= HUGE_FROM)
+    if (raw && bytes >= HUGE_FROM) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        size_t skipped = page - (uintptr_t)raw % page;
         (void)madvise(raw + skipped, (bytes - skipped) / page * page, MADV_HUGEPAGE);
+    }
 #else
     (void)bytes;
 #endif
